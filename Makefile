@@ -1,0 +1,53 @@
+# `make demo` and `make test` set up everything they need in .venv and then run.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types bench coverage clean
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+demo: $(VENV)/.run  ## PSIS of a bundled example
+	$(BIN)/vicheck demo
+
+test: $(VENV)/.dev  ## all tests and doctests
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.dev  ## style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev  ## type check of src
+	$(BIN)/mypy
+
+bench: $(VENV)/.bench  ## speed against peers, written to docs/
+	$(BIN)/python benchmarks/psis.py
+
+coverage: $(VENV)/.run  ## coverage of khat's interval by simulation, written to docs/
+	$(BIN)/python benchmarks/khat_coverage.py
+
+clean:  ## remove the environment and all caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "vicheck needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@echo "Setting up $(VENV); this happens once."
+	$(PYTHON) -m venv $(VENV)
+
+# Each stamp is older than what it depends on exactly when an install is due.
+$(VENV)/.run: $(BIN)/python pyproject.toml constraints.txt
+	$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
+	$(INSTALL) --editable '.[dev]'
+	@touch $@ $(VENV)/.run
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(INSTALL) --editable '.[bench]'
+	@touch $@

@@ -1,0 +1,202 @@
+"""The command line: parse, call one function, print."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import warnings
+from importlib.resources import as_file, files
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from vicheck import __version__
+from vicheck.adapters.files import read_log_ratios
+from vicheck.errors import InputFileError, MissingExtraError, UndefinedKhatWarning
+from vicheck.records import PsisResult, PsisStatus, Verdict
+from vicheck.stats.psis import psis
+from vicheck.verdict import judge_psis
+
+__all__ = ["app", "main"]
+
+# What a pipeline can gate on. From 64 on they are the error codes of sysexits.h.
+_EXIT_CODES = {"good": 0, "usable": 1, "unreliable": 2, "none": 65}
+_EX_USAGE, _EX_DATAERR, _EX_NOINPUT, _EX_UNAVAILABLE, _EX_SOFTWARE = 64, 65, 66, 69, 70
+
+_COLORS = {"good": "green", "usable": "yellow", "unreliable": "red", "none": "magenta"}
+
+app = typer.Typer(
+    name="vicheck",
+    help="Yes, but did it work? Diagnostics for variational inference.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """Run the command line; errors become one sentence and an exit status of 64 or more."""
+    try:
+        code = app(standalone_mode=False)
+    except typer.TyperException as error:
+        _fail(f"{error.format_message()} (vicheck --help lists what there is)", _EX_USAGE)
+    except typer.Abort:
+        _fail("interrupted", 130)
+    except MissingExtraError as error:
+        _fail(str(error), _EX_UNAVAILABLE)
+    except OSError as error:
+        _fail(
+            f"cannot read {error.filename or 'the input'}: {error.strerror or error}", _EX_NOINPUT
+        )
+    except (InputFileError, ValueError, TypeError) as error:
+        _fail(str(error), _EX_DATAERR)
+    except Exception as error:
+        _fail(f"this is a bug in vicheck, please report it: {error!r}", _EX_SOFTWARE)
+    sys.exit(code or 0)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and stop.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Yes, but did it work? Diagnostics for variational inference."""
+
+
+@app.command("psis")
+def _psis(
+    file: Annotated[
+        str, typer.Argument(help="A .npy, .npz, .csv or .parquet file; - for standard input.")
+    ],
+    log_p: Annotated[
+        str | None, typer.Option(help="Column with the log joint density of each draw.")
+    ] = None,
+    log_q: Annotated[
+        str | None, typer.Option(help="Column with the log density of q at each draw.")
+    ] = None,
+    tail_length: Annotated[
+        int | None,
+        typer.Option(help="Number of ratios in the tail; by default min(S/5, 3 sqrt(S))."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+) -> None:
+    """Pareto smoothed importance sampling of log ratios: khat and the verdict.
+
+    Exit status: 0 good, 1 usable with care, 2 not reliable, 64 and up for errors (65 also when
+    khat is undefined, so that no verdict can be given).
+
+    Examples
+    --------
+      vicheck psis ratios.npy
+
+      vicheck psis draws.csv --log-p lp --log-q lq
+
+      cat ratios.csv | vicheck psis - --json
+    """
+    log_ratios = read_log_ratios(file, log_p=log_p, log_q=log_q)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UndefinedKhatWarning)  # the verdict says it
+        result = psis(log_ratios, tail_length=tail_length)
+    verdict = judge_psis(result)
+    if as_json:
+        print(json.dumps(_strict_json(_summary(result, verdict)), indent=2))
+    else:
+        _show(result, verdict)
+    raise typer.Exit(_EXIT_CODES[verdict.level])
+
+
+@app.command("demo")
+def _demo() -> None:
+    """Show what vicheck says about two fits of the eight-schools model by Stan's ADVI."""
+    console = Console()
+    for title, name in (
+        ("Eight schools, centred parametrization", "eight_schools_centred.csv"),
+        ("Eight schools, non-centred parametrization", "eight_schools_noncentred.csv"),
+    ):
+        console.rule(f"[bold]{title}", align="left")
+        with as_file(files("vicheck") / "examples" / name) as path:
+            result = psis(read_log_ratios(str(path)))
+        _show(result, judge_psis(result), console)
+        console.print()
+    console.print(
+        "Same data, same model, same algorithm: only the parametrization differs.\n"
+        "Try it on your own draws: vicheck psis FILE --log-p COLUMN --log-q COLUMN",
+        highlight=False,
+    )
+
+
+def _show(result: PsisResult, verdict: Verdict, console: Console | None = None) -> None:
+    console = console or Console()
+    table = Table.grid(padding=(0, 2))
+    for name, value in _rows(result):
+        table.add_row(name, value)
+    console.print(table, highlight=False)
+    console.print()
+    color = _COLORS[verdict.level]
+    console.print(f"[bold {color}]{verdict.sentence}[/]", highlight=False)
+    for finding in verdict.findings[1:]:
+        console.print(f"[yellow]{finding.sentence}[/] {finding.hint}", highlight=False)
+    console.print(f"What to do: {verdict.hint}", highlight=False)
+
+
+def _rows(result: PsisResult) -> list[tuple[str, str]]:
+    rows = [("draws", f"{result.num_draws}, of which {result.tail_length} in the tail")]
+    if result.status is PsisStatus.OK:
+        low, high = result.khat_interval()
+        rows += [
+            ("khat", f"{result.khat:.2f}, 90% interval {low:.2f} to {high:.2f}"),
+            (
+                "threshold",
+                f"{result.threshold:.2f}, exceeded with probability "
+                f"{result.exceedance_probability:.2f}",
+            ),
+        ]
+    elif result.status is PsisStatus.CONSTANT:
+        rows.append(("khat", "0, all ratios are equal"))
+    else:
+        rows.append(("khat", f"undefined ({result.status.name})"))
+    if math.isfinite(result.ess):
+        rows.append(("effective draws", f"{result.ess:.1f}"))
+    return rows
+
+
+def _summary(result: PsisResult, verdict: Verdict) -> dict[str, Any]:
+    """Return everything but the weights and the grid."""
+    numbers = result.to_dict()
+    del numbers["log_weights"], numbers["khat_posterior"]
+    return numbers | {
+        "message": result.message,
+        "khat_interval": result.khat_interval().tolist(),
+        "exceedance_probability": result.exceedance_probability,
+        "verdict": verdict.to_dict(),
+        "version": __version__,
+    }
+
+
+def _strict_json(value: Any) -> Any:
+    """Replace NaN and infinity, which JSON does not have, by null."""
+    if isinstance(value, dict):
+        return {key: _strict_json(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_strict_json(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _fail(message: str, code: int) -> None:
+    print(f"vicheck: {message}", file=sys.stderr)
+    sys.exit(code)

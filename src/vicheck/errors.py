@@ -1,0 +1,30 @@
+"""Exceptions and warnings of vicheck, and the check for optional dependencies."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+__all__ = ["InputFileError", "MissingExtraError", "UndefinedKhatWarning", "require_extra"]
+
+_EXTRAS = {"parquet": "pyarrow"}
+
+
+class UndefinedKhatWarning(UserWarning):
+    """khat is undefined for this input; the result's status and message say why."""
+
+
+class InputFileError(ValueError):
+    """A file could be opened but does not hold what was asked for."""
+
+
+class MissingExtraError(ImportError):
+    """An optional dependency is not installed; the message names the command that installs it."""
+
+
+def require_extra(extra: str) -> None:
+    """Raise `MissingExtraError` unless the library behind an optional extra is installed."""
+    module = _EXTRAS[extra]
+    if find_spec(module) is None:
+        raise MissingExtraError(
+            f"this needs {module}, which is not installed: pip install 'vicheck[{extra}]'"
+        )

@@ -1,0 +1,315 @@
+"""Result types: frozen, printable, convertible to and from plain dictionaries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Divergences",
+    "Estimate",
+    "Finding",
+    "KhatPosterior",
+    "Measure",
+    "PsisResult",
+    "PsisStatus",
+    "QuantileEstimate",
+    "Record",
+    "Verdict",
+]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Record:
+    """Base of all results: `to_dict` gives plain lists and numbers, `from_dict` reads them back."""
+
+    _nested: ClassVar[dict[str, type[Record] | type[Enum]]] = {}
+    """Fields that hold records or members of an enumeration (or arrays of members)."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain Python values; arrays become lists, statuses their names."""
+        return {field.name: _encode(getattr(self, field.name)) for field in fields(self)}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """Rebuild a record from what `to_dict` returned, also by way of JSON with null for NaN."""
+        return cls(**{name: _decode(item, cls._nested.get(name)) for name, item in values.items()})
+
+    def __repr__(self) -> str:
+        parts = (f"{field.name}={_brief(getattr(self, field.name))}" for field in fields(self))
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+
+class PsisStatus(Enum):
+    """Whether khat could be estimated and, if not, the reason."""
+
+    OK = "khat was estimated"
+    CONSTANT = "all ratios are equal: q matches p up to a constant, and khat is 0 by definition"
+    TIED_AT_MAXIMUM = "all ratios in the tail are equal, so no distribution can be fitted to them"
+    TIED_AT_CUTOFF = "a quarter or more of the ratios in the tail equal the cut-off below it"
+    TOO_FEW_DRAWS = "fewer than 21 draws leave fewer than 5 ratios in the tail"
+    TOO_FEW_POSITIVE = "fewer ratios are positive than the tail needs; the others are zero"
+    ALL_ZERO = "all ratios are zero (log ratio -inf): p vanishes wherever q put a draw"
+    NOT_FINITE = "NaN or +inf among the log ratios"
+
+    def __repr__(self) -> str:
+        return f"PsisStatus.{self.name}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class KhatPosterior(Record):
+    """Posterior of the Pareto shape k, from the grid on which khat was estimated.
+
+    A mixture over the grid points theta_j with the profile weights. Given theta_j, k is
+    k_j N / G, G a Gamma(N) variable: this is exact under a prior dk / |k|. The weak prior that
+    moves khat towards 0.5 is left out, because intervals keep their coverage without it only.
+    Arrays have shape ``(..., grid)``.
+    """
+
+    k_grid: Floats
+    weights: Floats
+    num_exceedances: int
+
+    def exceeds(self, threshold: float) -> Any:
+        """Return the posterior probability that k lies above a threshold."""
+        cdf = self._cdf(np.full(self.k_grid.shape[:-1], threshold))
+        return float(1.0 - cdf) if cdf.ndim == 0 else 1.0 - cdf
+
+    def interval(self, level: float = 0.9) -> Floats:
+        """Return the central interval of a level, shape ``(..., 2)``; NaN where khat is."""
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"level must lie between 0 and 1, got {level}")
+        tails = (0.5 * (1.0 - level), 0.5 * (1.0 + level))
+        return np.stack([self._quantile(probability) for probability in tails], axis=-1)
+
+    def _cdf(self, k: Floats) -> Floats:
+        from scipy.special import gammainc, gammaincc  # loaded late: importing vicheck stays light
+
+        size, at = self.num_exceedances, k[..., None]
+        same_sign = at * self.k_grid > 0.0
+        # k <= t means G >= N k_j / t for positive k_j, and G <= N k_j / t for negative k_j.
+        bound = np.where(same_sign, size * self.k_grid / np.where(same_sign, at, 1.0), 0.0)
+        below = np.where(self.k_grid > 0.0, gammaincc(size, bound), gammainc(size, bound))
+        below = np.where(same_sign, below, at >= self.k_grid)
+        return np.asarray((self.weights * below).sum(axis=-1))
+
+    def _quantile(self, probability: float) -> Floats:
+        """Invert the distribution function by bisection, all rows at once."""
+        reach = 1.0 + 10.0 * np.abs(self.k_grid).max(axis=-1)
+        low, high = -reach, reach
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            below = self._cdf(middle) < probability
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return np.asarray(0.5 * (low + high))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PsisResult(Record):
+    """Pareto smoothed importance sampling of one vector of log ratios, or of each in a batch.
+
+    For a batch of shape ``(..., S)`` each number that belongs to a vector is an array of shape
+    ``(...)``.
+    """
+
+    khat: Any
+    """Estimated shape of the ratios' right tail; NaN when the status says it is undefined."""
+    log_weights: Floats
+    """Smoothed log weights in the order of the input; normalised, so they log-sum-exp to 0."""
+    ess: Any
+    """Effective sample size of the weights, 1 / sum(weights^2)."""
+    log_normalizer: Any
+    """Log of the sum of the smoothed ratios; less log S, it estimates the log evidence."""
+    num_draws: int
+    tail_length: int
+    threshold: float
+    """Largest khat that is reliable with this many draws."""
+    min_draws: Any
+    """Number of draws from which on this khat is reliable."""
+    convergence_rate: Any
+    """1 when the error falls as with independent draws, 0 when more draws do not help."""
+    status: Any
+    """`PsisStatus`; for a batch an object array of them."""
+    num_zero: Any
+    """How many log ratios are -inf, and so have weight zero."""
+    num_invalid: Any
+    """How many log ratios are NaN or +inf."""
+    first_invalid: Any
+    """Index of the first of these, or -1."""
+    khat_posterior: KhatPosterior
+    """Uncertainty of khat."""
+
+    _nested: ClassVar = {"status": PsisStatus, "khat_posterior": KhatPosterior}
+
+    def khat_interval(self, level: float = 0.9) -> Floats:
+        """Return the central posterior interval of k, shape ``(..., 2)``."""
+        return self.khat_posterior.interval(level)
+
+    @property
+    def exceedance_probability(self) -> Any:
+        """Posterior probability that k lies above the threshold."""
+        return self.khat_posterior.exceeds(self.threshold)
+
+    @property
+    def message(self) -> str:
+        """What the status means for this input; for a batch, how many vectors have which."""
+        if isinstance(self.status, PsisStatus):
+            return self._describe(self.status, 0)
+        statuses = self.status.ravel()
+        groups = {status: np.flatnonzero(statuses == status) for status in PsisStatus}
+        return "; ".join(
+            f"{len(rows)} of {len(statuses)} vectors {status.name}"
+            + ("" if status is PsisStatus.OK else f" (first: {self._describe(status, rows[0])})")
+            for status, rows in groups.items()
+            if len(rows)
+        )
+
+    def _describe(self, status: PsisStatus, row: int) -> str:
+        if status is PsisStatus.NOT_FINITE:
+            count, first = np.ravel(self.num_invalid)[row], np.ravel(self.first_invalid)[row]
+            return f"{status.value}: {count} of {self.num_draws}, the first at index {first}"
+        if status is PsisStatus.TOO_FEW_POSITIVE:
+            positive = self.num_draws - np.ravel(self.num_zero)[row]
+            return f"{status.value}: {positive} positive, tail length {self.tail_length}"
+        return str(status.value)
+
+    def __repr__(self) -> str:
+        draws = f"num_draws={self.num_draws}, tail_length={self.tail_length}"
+        if not isinstance(self.status, PsisStatus):
+            defined = np.count_nonzero(~np.isnan(self.khat))
+            return f"PsisResult(batch={self.khat.shape}, {draws}, khat defined for {defined})"
+        return (
+            f"PsisResult(khat={self.khat:.3f}, ess={self.ess:.1f}, {draws}, "
+            f"threshold={self.threshold:.3f}, status={self.status.name})"
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimate(Record):
+    """Mean and standard deviation of quantities, with Monte Carlo standard errors."""
+
+    mean: Any
+    sd: Any
+    mcse: Any
+    """Monte Carlo standard error of the mean."""
+    mcse_sd: Any
+    """Monte Carlo standard error of the standard deviation."""
+    ess: Any
+    """Number of independent posterior draws that would estimate the mean as well."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class QuantileEstimate(Record):
+    """Quantiles with Monte Carlo standard errors; the dimension of probabilities comes first."""
+
+    value: Any
+    mcse: Any
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Measure(Record):
+    """A number with its Monte Carlo standard error, or NaN (or infinity) with the reason."""
+
+    value: float
+    mcse: float
+    reason: str = ""
+
+    def __str__(self) -> str:
+        if self.reason:
+            return f"{self.value:.4g} ({self.reason})"
+        return f"{self.value:.4g} +- {self.mcse:.2g}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Divergences(Record):
+    """How far q is from p, in nats."""
+
+    elbo: Measure
+    log_evidence: Measure
+    kl_q_p: Measure
+    """KL(q, p), what variational inference minimises."""
+    kl_p_q: Measure
+    """KL(p, q) = E_p log(p / q)."""
+    chi_square: Measure
+    """E_q (p / q)^2 - 1."""
+    renyi: dict[float, Measure]
+    """D_alpha(p || q) by order alpha."""
+
+    _nested: ClassVar = dict.fromkeys(
+        ("elbo", "log_evidence", "kl_q_p", "kl_p_q", "chi_square", "renyi"), Measure
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Finding(Record):
+    """One sentence about a fit, with how bad it is, the numbers behind it and what to do."""
+
+    severity: Literal["ok", "caution", "bad"]
+    sentence: str
+    evidence: dict[str, float]
+    hint: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Verdict(Record):
+    """The summary of the findings; ``str`` gives the sentence."""
+
+    level: Literal["good", "usable", "unreliable", "none"]
+    sentence: str
+    hint: str
+    findings: tuple[Finding, ...]
+
+    _nested: ClassVar = {"findings": Finding}
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"<array {value.shape}>" if isinstance(value, np.ndarray) else repr(value)
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, Record):
+        return value.to_dict()
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, np.ndarray | np.generic):
+        return _encode(value.tolist())
+    if isinstance(value, dict):
+        return {key: _encode(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_encode(item) for item in value]
+    return value
+
+
+def _decode(value: Any, kind: type[Record] | type[Enum] | None) -> Any:
+    if kind is None:
+        return np.nan if value is None else np.array(value) if isinstance(value, list) else value
+    if issubclass(kind, Record):
+        return _decode_records(value, kind)
+    names = np.array(value, dtype=object)
+    members = np.empty(names.shape, dtype=object)
+    for index, name in np.ndenumerate(names):
+        members[index] = kind[name]
+    return members.item() if members.ndim == 0 else members
+
+
+def _decode_records(value: Any, kind: type[Record]) -> Any:
+    """Rebuild a record, a tuple of records or a dictionary of records by number."""
+    if isinstance(value, list):
+        return tuple(kind.from_dict(item) for item in value)
+    if value.keys() == {field.name for field in fields(kind)}:
+        return kind.from_dict(value)
+    return {float(key): kind.from_dict(item) for key, item in value.items()}

@@ -1,0 +1,1 @@
+"""Statistics on arrays: NumPy and SciPy only, never JAX."""

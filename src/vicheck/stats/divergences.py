@@ -1,0 +1,212 @@
+"""ELBO, evidence and divergences between q and p from the same draws, gated by khat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from vicheck.records import Divergences, Measure, PsisResult
+from vicheck.stats.psis import psis
+
+__all__ = ["divergences"]
+
+Floats = NDArray[np.float64]
+
+
+def divergences(
+    log_ratios: ArrayLike,
+    *,
+    orders: Iterable[float] = (0.5, 2.0),
+    smoothed: PsisResult | None = None,
+) -> Divergences:
+    """Estimate ELBO, log evidence and divergences from log ratios at draws from q.
+
+    Parameters
+    ----------
+    log_ratios
+        ``log_p - log_q`` at draws from q, shape ``(S,)``. The ELBO and the evidence need both
+        densities with their constants; the divergences do not.
+    orders
+        Orders alpha of the Renyi divergences D_alpha(p || q), any real numbers.
+    smoothed
+        ``psis(log_ratios)``, when it is there already.
+
+    Returns
+    -------
+    Divergences
+        ``elbo``, ``log_evidence``, ``kl_q_p``, ``kl_p_q``, ``chi_square`` and ``renyi``, a
+        dictionary by order. Each is a `Measure` with ``value``, ``mcse`` and ``reason``.
+
+    Notes
+    -----
+    With u = p(theta | y) / q(theta), estimated by S times the smoothed weights: log evidence
+    log mean(r); KL(q, p) = log evidence - ELBO; KL(p, q) = mean(u log u); chi-square
+    mean(u^2) - 1; Renyi log(mean(u^alpha)) / (alpha - 1). The mean of u^alpha is finite only if
+    alpha k < 1, and estimable from S draws only if alpha k is below the threshold: beyond it the
+    value is `nan` and ``reason`` says why. Errors are by the delta method.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> theta = 0.9 * np.random.default_rng(1).normal(size=100_000)    # q = N(0, 0.9^2)
+    >>> log_ratios = -theta**2 / 2 + theta**2 / (2 * 0.9**2) + np.log(0.9)
+    >>> d = divergences(log_ratios)
+    >>> print(d.kl_q_p)                                    # exactly 0.01036
+    0.01035 +- 0.00015
+    """
+    log_r = np.asarray(log_ratios, dtype=np.float64)
+    if log_r.ndim != 1 or log_r.size == 0:
+        raise ValueError(f"log_ratios must have shape (S,), got shape {log_r.shape}")
+    alphas = [float(order) for order in orders]
+    if any(np.isnan(alpha) for alpha in alphas):
+        raise ValueError("orders must be numbers, got NaN")
+    result = psis(log_r) if smoothed is None else smoothed
+    if result.log_weights.shape != log_r.shape:
+        raise ValueError(
+            f"smoothed must be psis(log_ratios): expected log weights of shape {log_r.shape}, "
+            f"got {result.log_weights.shape}"
+        )
+    elbo = _elbo(log_r, result)
+    return Divergences(
+        elbo=elbo,
+        log_evidence=_log_evidence(result),
+        kl_q_p=_kl_q_p(log_r, elbo, result),
+        kl_p_q=_kl_p_q(log_r, result),
+        chi_square=_chi_square(result),
+        renyi={alpha: _renyi(alpha, log_r, result) for alpha in alphas},
+    )
+
+
+def _elbo(log_r: Floats, result: PsisResult) -> Measure:
+    if result.num_invalid:
+        return Measure(np.nan, np.nan, result.message)
+    if result.num_zero:
+        return Measure(-np.inf, np.nan, f"{result.num_zero} draws lie where p is zero")
+    return Measure(float(log_r.mean()), _standard_error(log_r))
+
+
+def _log_evidence(result: PsisResult) -> Measure:
+    reason = _gate(1.0, result)
+    if reason:
+        return Measure(np.nan, np.nan, reason)
+    value = result.log_normalizer - np.log(result.num_draws)
+    return Measure(float(value), _standard_error(_relative_weights(result)))
+
+
+def _kl_q_p(log_r: Floats, elbo: Measure, result: PsisResult) -> Measure:
+    reason = _gate(1.0, result)
+    if reason:
+        return Measure(np.nan, np.nan, reason)
+    value = result.log_normalizer - np.log(result.num_draws) - elbo.value
+    if elbo.reason:
+        return Measure(float(value), np.nan, elbo.reason)
+    return Measure(float(value), _standard_error(_relative_weights(result) - log_r))
+
+
+def _kl_p_q(log_r: Floats, result: PsisResult) -> Measure:
+    reason = _gate(1.0, result)
+    if reason:
+        return Measure(np.nan, np.nan, reason)
+    u = _relative_weights(result)
+    log_u = np.where(u > 0.0, result.log_weights + np.log(result.num_draws), 0.0)
+    value = float((u * log_u).mean())
+    return Measure(value, _standard_error(u * (log_u - value) - u))
+
+
+def _chi_square(result: PsisResult) -> Measure:
+    reason = _gate(2.0, result)
+    if reason:
+        return Measure(np.nan, np.nan, reason)
+    u = _relative_weights(result)
+    second = float((u**2).mean())
+    return Measure(second - 1.0, _standard_error(u**2 - 2.0 * second * u))
+
+
+def _renyi(alpha: float, log_r: Floats, result: PsisResult) -> Measure:
+    if alpha == 1.0:
+        return _kl_p_q(log_r, result)
+    if alpha == np.inf:
+        return _renyi_infinite(result)
+    if alpha == 0.0:
+        return _renyi_zero(result)
+    if alpha < 0.0:
+        return _renyi_negative(alpha, log_r, result)
+    reason = _gate(max(alpha, 1.0), result)  # the evidence itself is a moment of order 1
+    if reason:
+        return Measure(np.nan, np.nan, reason)
+    u = _relative_weights(result)
+    powers = u**alpha
+    moment = float(powers.mean())
+    influence = powers / moment - alpha * u
+    return Measure(
+        float(np.log(moment) / (alpha - 1.0)), _standard_error(influence / (alpha - 1.0))
+    )
+
+
+def _renyi_zero(result: PsisResult) -> Measure:
+    """-log Pr_q(p > 0)."""
+    if result.num_invalid:
+        return Measure(np.nan, np.nan, result.message)
+    share = 1.0 - result.num_zero / result.num_draws
+    if share == 0.0:
+        return Measure(np.inf, np.nan, result.message)
+    return Measure(
+        abs(float(np.log(share))), float(np.sqrt((1.0 - share) / (share * result.num_draws)))
+    )
+
+
+def _renyi_infinite(result: PsisResult) -> Measure:
+    """Log of the largest p / q, which a negative khat says is finite."""
+    if not result.khat <= 0.0:
+        return Measure(np.nan, np.nan, _undefined(result) or "the ratios are not bounded: khat > 0")
+    value = result.log_weights.max() + np.log(result.num_draws)
+    return Measure(float(value), np.nan)
+
+
+def _renyi_negative(alpha: float, log_r: Floats, result: PsisResult) -> Measure:
+    """Moments of negative order hang on the left tail of the ratios, which has its own khat."""
+    reason = _gate(1.0, result)
+    if reason or result.num_zero:
+        return Measure(np.nan, np.nan, reason or f"{result.num_zero} draws lie where p is zero")
+    powers = psis(alpha * log_r)
+    if not powers.khat < powers.threshold:
+        return Measure(
+            np.nan, np.nan, f"khat of r^{alpha:g} is {powers.khat:.2f}: its mean is not estimable"
+        )
+    shift = result.log_normalizer - np.log(result.num_draws)
+    log_moment = powers.log_normalizer - np.log(result.num_draws) - alpha * shift
+    influence = _relative_weights(powers) - alpha * _relative_weights(result)
+    return Measure(float(log_moment / (alpha - 1.0)), _standard_error(influence / (alpha - 1.0)))
+
+
+def _gate(order: float, result: PsisResult) -> str:
+    """Say why a moment of the ratios of this order cannot be estimated, or nothing if it can."""
+    undefined = _undefined(result)
+    if undefined:
+        return undefined
+    effective = order * result.khat
+    if effective < result.threshold:
+        return ""
+    name = f"order {order:g} times khat {result.khat:.2f} is {effective:.2f}"
+    if effective >= 1.0:
+        return f"{name}: the divergence is infinite"
+    return (
+        f"{name}, above the threshold {result.threshold:.2f}: {result.num_draws} draws are too few"
+    )
+
+
+def _undefined(result: PsisResult) -> str:
+    return f"khat is undefined: {result.message}" if np.isnan(result.khat) else ""
+
+
+def _relative_weights(result: PsisResult) -> Floats:
+    """Return the estimates of p(theta | y) / q(theta) at the draws."""
+    return np.asarray(np.exp(result.log_weights + np.log(result.num_draws)))
+
+
+def _standard_error(values: Floats) -> float:
+    if values.size < 2:
+        return np.nan
+    return float(values.std(ddof=1) / np.sqrt(values.size))

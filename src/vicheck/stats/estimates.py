@@ -1,0 +1,290 @@
+"""Expectations, standard deviations and quantiles from weighted draws, with their errors.
+
+All four estimates of the paper's equation 3 differ in the weights alone: make log weights with
+`plain_log_weights`, `importance_log_weights`, `truncated_log_weights` or `psis(...).log_weights`
+and hand them to `expectation` or `quantiles`. Draws come first: ``values`` has shape ``(S,)`` or
+``(S, ...)``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from vicheck.records import Estimate, PsisStatus, QuantileEstimate
+from vicheck.stats.gpd import fit_gpd, quartile_index
+from vicheck.stats.psis import default_tail_length, fit_khat, psis
+from vicheck.stats.tail import select_tail
+
+__all__ = [
+    "estimates",
+    "expectation",
+    "importance_log_weights",
+    "khat_of",
+    "plain_log_weights",
+    "quantiles",
+    "truncated_log_weights",
+]
+
+Floats = NDArray[np.float64]
+
+
+def plain_log_weights(num_draws: int) -> Floats:
+    """Return equal log weights, those of the plain estimate: trust q as it is."""
+    return np.full(num_draws, -np.log(num_draws))
+
+
+def importance_log_weights(log_ratios: ArrayLike) -> Floats:
+    """Return the normalised log ratios themselves: importance sampling, the paper's equation 3."""
+    log_r = _log_ratio_vector(log_ratios)
+    return np.asarray(log_r - np.logaddexp.reduce(log_r))
+
+
+def truncated_log_weights(log_ratios: ArrayLike) -> Floats:
+    """Return log weights cut off at sqrt(S) times their mean and normalised (Ionides 2008).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> np.exp(truncated_log_weights(np.log([1.0, 1.0, 1.0, 97.0]))).round(3)
+    array([0.019, 0.019, 0.019, 0.943])
+    """
+    log_r = _log_ratio_vector(log_ratios)
+    cut = np.logaddexp.reduce(log_r) - 0.5 * np.log(log_r.size)
+    return importance_log_weights(np.minimum(log_r, cut))
+
+
+def expectation(values: ArrayLike, log_weights: ArrayLike) -> Estimate:
+    """Estimate mean and standard deviation of quantities from weighted draws.
+
+    Parameters
+    ----------
+    values
+        The quantities at each draw, shape ``(S,)`` or ``(S, ...)``.
+    log_weights
+        Normalised log weights of the draws, shape ``(S,)``.
+
+    Returns
+    -------
+    Estimate
+        ``mean``, ``sd``, their Monte Carlo standard errors ``mcse`` and ``mcse_sd``, and ``ess``,
+        the number of independent draws from the posterior that would estimate the mean as well.
+
+    Notes
+    -----
+    mcse^2 = sum w^2 (h - mean)^2, the delta method for a ratio of two averages; it holds when khat
+    is below the threshold and is too small, without limit, when khat is above. The variance is
+    divided by 1 - sum w^2, which is (S - 1) / S for equal weights. Draws of weight zero do not
+    count, whatever their value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> theta = 0.8 * np.random.default_rng(1).normal(size=10_000)     # q = N(0, 0.8^2)
+    >>> log_ratios = -theta**2 / 2 + theta**2 / (2 * 0.8**2)           # p = N(0, 1)
+    >>> plain = expectation(theta, plain_log_weights(10_000))
+    >>> smoothed = expectation(theta, vicheck.psis(log_ratios).log_weights)
+    >>> round(plain.sd, 2), round(smoothed.sd, 2)
+    (0.8, 1.01)
+    """
+    h, weights = _draws_and_weights(values, log_weights)
+    mean = np.tensordot(weights, h, axes=1)
+    square = (h - mean) ** 2
+    sum_of_squares = weights @ weights
+    with np.errstate(divide="ignore", invalid="ignore"):  # a single draw, or a constant quantity
+        spread = np.tensordot(weights, square, axes=1)
+        sd = np.sqrt(spread / (1.0 - sum_of_squares))
+        mcse = np.sqrt(np.tensordot(weights**2, square, axes=1))
+        mcse_sd = np.sqrt(np.tensordot(weights**2, (square - spread) ** 2, axes=1)) / (2.0 * sd)
+        ess = np.where(mcse > 0.0, spread / mcse**2, 1.0 / sum_of_squares)
+    return Estimate(*(_unwrap(part) for part in (mean, sd, mcse, mcse_sd, ess)))
+
+
+def quantiles(
+    values: ArrayLike, log_weights: ArrayLike, probabilities: ArrayLike
+) -> QuantileEstimate:
+    """Estimate quantiles of quantities from weighted draws.
+
+    Parameters
+    ----------
+    values, log_weights
+        As in `expectation`.
+    probabilities
+        Probabilities of the quantiles, shape ``(P,)`` or a single number.
+
+    Returns
+    -------
+    QuantileEstimate
+        ``value`` and ``mcse``, with the dimension of ``probabilities`` first.
+
+    Notes
+    -----
+    The smallest value whose cumulative weight reaches the probability. Its error is half the
+    distance between the quantiles one standard error of that cumulative weight below and above.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> theta = np.random.default_rng(1).normal(size=10_000)
+    >>> median = quantiles(theta, plain_log_weights(10_000), 0.5)
+    >>> bool(abs(median.value) < 3 * median.mcse)
+    True
+    """
+    h, weights = _draws_and_weights(values, log_weights)
+    probs = np.asarray(probabilities, dtype=np.float64)
+    if not ((probs >= 0.0) & (probs <= 1.0)).all():
+        raise ValueError(f"probabilities must lie between 0 and 1, got {probs.tolist()}")
+    flat = h.reshape(len(h), -1)
+    columns = [_column_quantiles(column, weights, probs.ravel()) for column in flat.T]
+    shape = (*probs.shape, *h.shape[1:])
+    value, mcse = (np.stack(part, axis=-1).reshape(shape) for part in zip(*columns, strict=True))
+    return QuantileEstimate(_unwrap(value), _unwrap(mcse))
+
+
+def estimates(values: ArrayLike, log_ratios: ArrayLike) -> dict[str, Estimate]:
+    """Return the plain, importance-sampled, truncated and Pareto-smoothed estimates side by side.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> theta = 0.8 * np.random.default_rng(1).normal(size=10_000)
+    >>> log_ratios = -theta**2 / 2 + theta**2 / (2 * 0.8**2)
+    >>> {name: round(e.sd, 2) for name, e in estimates(theta, log_ratios).items()}
+    {'plain': 0.8, 'is': 1.01, 'tis': 1.01, 'psis': 1.01}
+    """
+    log_r = _log_ratio_vector(log_ratios)
+    return {
+        "plain": expectation(values, plain_log_weights(log_r.size)),
+        "is": expectation(values, importance_log_weights(log_r)),
+        "tis": expectation(values, truncated_log_weights(log_r)),
+        "psis": expectation(values, psis(log_r).log_weights),
+    }
+
+
+def khat_of(
+    values: ArrayLike,
+    log_ratios: ArrayLike,
+    *,
+    center: ArrayLike | None = None,
+    tail_length: int | None = None,
+) -> Any:
+    """Estimate the khat that governs the error of one quantity's mean.
+
+    The larger khat of the two tails of (h - center) r. It can be far below the joint khat, when
+    the large ratios sit where h is next to its mean, or above it, when h itself is large there.
+
+    Parameters
+    ----------
+    values
+        The quantity h at each draw, shape ``(S,)`` or ``(S, ...)``.
+    log_ratios
+        Log importance ratios of the draws, shape ``(S,)``.
+    center
+        Constant subtracted from h. By default its Pareto-smoothed mean: the weights are
+        normalised, so the error of the mean is that of an average of (h - mean) r. ``center=0``
+        gives the tails of h r, which matter when p and q are both normalised.
+    tail_length
+        As in `vicheck.psis`.
+
+    Returns
+    -------
+    float or numpy.ndarray
+        khat of each quantity: 0 for a constant one, `nan` where neither tail can be fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> theta = np.random.default_rng(1).normal(size=(10_000, 2)) * [0.5, 1.0]
+    >>> log_ratios = 1.5 * theta[:, 0] ** 2                 # q is too narrow in theta[0] only
+    >>> bool(vicheck.psis_khat(log_ratios) > 0.5)
+    True
+    >>> khat_of(np.exp(-theta[:, 0] ** 2), log_ratios, center=0.0) < 0.4
+    True
+    """
+    log_r = _log_ratio_vector(log_ratios)
+    h = np.asarray(values, dtype=np.float64)
+    _check_draws_first(h, log_r.size)
+    if center is None:
+        center = expectation(h, psis(log_r).log_weights).mean
+    deviation = (h - np.asarray(center, dtype=np.float64)).reshape(len(h), -1)
+    khats = [_larger_khat(column, log_r, tail_length) for column in deviation.T]
+    return _unwrap(np.array(khats).reshape(h.shape[1:]))
+
+
+def _larger_khat(deviation: Floats, log_r: Floats, tail_length: int | None) -> float:
+    """Return the larger khat of the two tails of deviation * r."""
+    if not (np.isfinite(deviation).all() and -np.inf < log_r.max() < np.inf):
+        return np.nan
+    if not deviation.any():
+        return 0.0
+    with np.errstate(divide="ignore"):
+        log_size = np.log(np.abs(deviation)) + log_r
+    sides = np.stack([np.where(sign * deviation > 0.0, log_size, -np.inf) for sign in (1.0, -1.0)])
+    khats, statuses = fit_khat(sides, tail_length)
+    for side, sign in enumerate((1.0, -1.0)):
+        if statuses[side] in (PsisStatus.TOO_FEW_POSITIVE, PsisStatus.ALL_ZERO):
+            length = default_tail_length(log_r.size) if tail_length is None else tail_length
+            khats[side] = _signed_khat(sign * deviation, log_r, length)
+    return float(np.nan if np.isnan(khats).all() else np.nanmax(khats))
+
+
+def _signed_khat(deviation: Floats, log_r: Floats, tail_length: int) -> float:
+    """Return khat of the right tail of deviation * r when its cut-off is not positive."""
+    product = deviation * np.exp(log_r - log_r.max())
+    tail = select_tail(product, tail_length)
+    exceedances = tail.values - tail.cutoff
+    if exceedances[0] == exceedances[-1] or exceedances[quartile_index(tail_length)] <= 0.0:
+        return np.nan
+    with np.errstate(divide="ignore"):
+        return fit_gpd(np.log(exceedances)).k
+
+
+def _column_quantiles(values: Floats, weights: Floats, probs: Floats) -> tuple[Floats, Floats]:
+    def weighted_quantile(at: Floats) -> Floats:
+        return np.asarray(np.quantile(values, at, weights=weights, method="inverted_cdf"))
+
+    value = weighted_quantile(probs)
+    below = values[None, :] <= value[:, None]
+    error = np.sqrt(((weights * (below - probs[:, None])) ** 2).sum(axis=1))
+    low, high = (weighted_quantile(np.clip(probs + sign * error, 0.0, 1.0)) for sign in (-1, 1))
+    return value, 0.5 * (high - low)
+
+
+def _log_ratio_vector(log_ratios: ArrayLike) -> Floats:
+    log_r = np.asarray(log_ratios, dtype=np.float64)
+    if log_r.ndim != 1 or log_r.size == 0:
+        raise ValueError(f"log_ratios must have shape (S,), got shape {log_r.shape}")
+    return log_r
+
+
+def _draws_and_weights(values: ArrayLike, log_weights: ArrayLike) -> tuple[Floats, Floats]:
+    log_w = np.asarray(log_weights, dtype=np.float64)
+    if log_w.ndim != 1 or log_w.size == 0:
+        raise ValueError(f"log_weights must have shape (S,), got shape {log_w.shape}")
+    h = np.asarray(values, dtype=np.float64)
+    _check_draws_first(h, log_w.size)
+    weights = np.exp(log_w)
+    if abs(weights.sum() - 1.0) > 1e-6:
+        raise ValueError(
+            f"log_weights must be normalised, but the weights sum to {weights.sum():.6g}; "
+            "pass log ratios to importance_log_weights or psis first"
+        )
+    zero = weights == 0.0
+    if zero.any() and not np.isfinite(h[zero]).all():
+        h = h.copy()
+        h[zero] = 0.0  # zero times inf or NaN is nothing here
+    return h, weights
+
+
+def _check_draws_first(values: Floats, num_draws: int) -> None:
+    if values.ndim == 0 or values.shape[0] != num_draws:
+        raise ValueError(
+            f"values must have one row for each of the {num_draws} draws, got shape {values.shape}"
+        )
+
+
+def _unwrap(values: Any) -> Any:
+    array = np.asarray(values)
+    return array.item() if array.ndim == 0 else array

@@ -1,0 +1,386 @@
+"""PSIS of each row of a matrix, compiled by Numba: for long vectors and for batches.
+
+Same function and formulas as `rows_numpy`, to which the tests hold this file. What differs is the
+cost: a sample of the row tells which values cannot be in its tail, one logarithm serves sixteen
+factors, and the exponential is a polynomial that the compiler turns into vector instructions.
+"""
+
+# Types are Numba's to infer here; the signature is that of rows_numpy.smooth_rows.
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from vicheck.records import PsisStatus
+from vicheck.stats.gpd import MAX_LOG_SPREAD, PRIOR_SHAPE, PRIOR_WEIGHT
+from vicheck.stats.tail import MAX_LINEAR_SPAN
+
+__all__ = ["smooth_rows"]
+
+_STATUSES = list(PsisStatus)
+_OK = _STATUSES.index(PsisStatus.OK)
+_TIED_AT_MAXIMUM = _STATUSES.index(PsisStatus.TIED_AT_MAXIMUM)
+_TIED_AT_CUTOFF = _STATUSES.index(PsisStatus.TIED_AT_CUTOFF)
+_TOO_FEW_POSITIVE = _STATUSES.index(PsisStatus.TOO_FEW_POSITIVE)
+
+# Factors 1 - theta x lie between 1 / (12 grid points) and exp(38) sqrt(grid points), so that no
+# product of sixteen over- or underflows.
+_GROUP = 16
+_BLOCK = 4096
+
+# exp(x) = 2^n exp(r). The two parts of log 2 keep r exact; adding _SHIFT to an integer leaves the
+# integer in the low bits of the double, from where it moves into the exponent.
+_LOG2_E = 1.4426950408889634
+_LOG_2_HIGH = 6.93145751953125e-1
+_LOG_2_LOW = 1.42860682030941723212e-6
+_SHIFT = 6755399441055744.0
+_BIAS = 1023 << 52
+
+_jit = njit(cache=True, nogil=True, error_model="numpy")
+# Sums may be reordered and products fused, or the loops could not be vectorised; NaN and infinity
+# keep their meaning.
+_jit_vectorized = njit(
+    cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
+)
+
+
+@_jit
+def smooth_rows(
+    rows,
+    peaks,
+    tail_length,
+    codes,
+    khat,
+    log_normalizer,
+    ess,
+    k_grid,
+    grid_weights,
+    log_weights,
+):
+    """Smooth and normalise each row; fill the arrays from ``codes`` on."""
+    num_rows = rows.shape[0]
+    with_weights = log_weights.shape[1] > 0
+    tail = np.empty(tail_length)
+    indices = np.empty(tail_length, np.int64)
+    log_x = np.empty(tail_length)
+    hazard = np.empty(tail_length)
+    for i in range(tail_length):
+        hazard[i] = -np.log1p(-(i + 0.5) / tail_length)
+    for row in range(num_rows):
+        num_replaced = 0
+        peak = peaks[row]
+        if codes[row] == _OK:
+            cutoff = _select_tail(rows[row], tail, indices)
+            codes[row] = _exceed(tail, cutoff, log_x)
+            if codes[row] == _OK:
+                khat[row], log_sigma = _fit_gpd(log_x, k_grid[row], grid_weights[row])
+                if with_weights:
+                    _smooth(hazard, khat[row], log_sigma, cutoff, tail)
+                    num_replaced = tail_length
+                    peak = tail[-1]
+        if with_weights:
+            log_normalizer[row], ess[row] = _normalize(
+                rows[row], peak, indices[:num_replaced], tail, log_weights[row]
+            )
+
+
+@_jit
+def _select_tail(values, tail, indices):
+    """Fill tail, in ascending order, and indices; return the cut-off (see `tail.select_tail`)."""
+    length = values.size
+    tail_length = tail.size
+    guess = -np.inf
+    if length > 4 * tail_length:
+        stride = max(1, length // max(256, int(6.0 * np.sqrt(length))))
+        sample = values[::stride].copy()
+        expected = sample.size * tail_length / length
+        rank = int(1.2 * expected + 4.0 * np.sqrt(expected) + 5.0)
+        if rank < sample.size:
+            guess = _nth_smallest(sample, sample.size - rank)
+    positions = np.empty(length if guess == -np.inf else length // 2, np.int64)
+    count = _find_at_least(values, guess, positions)
+    if count <= tail_length or count > positions.size:  # a bad guess only costs time
+        positions = np.empty(length, np.int64)
+        count = _find_at_least(values, -np.inf, positions)
+
+    candidates = np.empty(count)
+    for i in range(count):
+        candidates[i] = values[positions[i]]
+    cutoff = _nth_smallest(candidates, count - tail_length - 1)
+    num_tied = tail_length
+    for i in range(count):
+        if values[positions[i]] > cutoff:
+            num_tied -= 1
+    last = tail_length
+    for i in range(count - 1, -1, -1):  # from the end: of ties at the cut-off the last are taken
+        value = values[positions[i]]
+        if value > cutoff or (value == cutoff and num_tied > 0):
+            if value == cutoff:
+                num_tied -= 1
+            last -= 1
+            tail[last] = value
+            indices[last] = positions[i]
+    _sort_stably(tail, indices)
+    return cutoff
+
+
+@_jit
+def _find_at_least(values, guess, positions):
+    """Fill positions with those of values at or above a guess; return their number.
+
+    A number above the room there is means that the search was given up.
+    """
+    count = 0
+    for i in range(values.size):
+        if values[i] >= guess:
+            if count == positions.size:
+                return count + 1
+            positions[count] = i
+            count += 1
+    return count
+
+
+@_jit
+def _nth_smallest(values, n):
+    """Return the value at position n of the sorted values, which are rearranged (Hoare 1961)."""
+    low = 0
+    high = values.size - 1
+    while low < high:
+        first, middle, last = values[low], values[(low + high) // 2], values[high]
+        pivot = max(min(first, middle), min(max(first, middle), last))
+        i = low
+        j = high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if n <= j:
+            high = j
+        elif n >= i:
+            low = i
+        else:
+            break
+    return values[n]
+
+
+@_jit
+def _sort_stably(values, indices):
+    """Sort values ascending and indices with them, by merging runs of doubling length."""
+    size = values.size
+    run = 8
+    for start in range(0, size, run):
+        for i in range(start + 1, min(start + run, size)):
+            value, index = values[i], indices[i]
+            j = i - 1
+            while j >= start and values[j] > value:
+                values[j + 1], indices[j + 1] = values[j], indices[j]
+                j -= 1
+            values[j + 1], indices[j + 1] = value, index
+    merged_values = np.empty_like(values)
+    merged_indices = np.empty_like(indices)
+    while run < size:
+        for start in range(0, size, 2 * run):
+            middle = min(start + run, size)
+            stop = min(start + 2 * run, size)
+            left = start
+            right = middle
+            for k in range(start, stop):
+                if right >= stop or (left < middle and values[left] <= values[right]):
+                    merged_values[k], merged_indices[k] = values[left], indices[left]
+                    left += 1
+                else:
+                    merged_values[k], merged_indices[k] = values[right], indices[right]
+                    right += 1
+        for k in range(size):
+            values[k], indices[k] = merged_values[k], merged_indices[k]
+        run *= 2
+
+
+@_jit
+def _exceed(tail, cutoff, log_x):
+    """Fill log_x with the logarithms of the exceedances; return the tail's status."""
+    peak = tail[-1]
+    if cutoff == -np.inf:
+        return _TOO_FEW_POSITIVE
+    if tail[0] == peak:
+        return _TIED_AT_MAXIMUM
+    if peak - cutoff < MAX_LINEAR_SPAN:
+        base = np.exp(cutoff - peak)
+        for i in range(tail.size):
+            log_x[i] = peak + np.log(np.exp(tail[i] - peak) - base)
+    else:
+        for i in range(tail.size):
+            log_x[i] = tail[i] + np.log(-np.expm1(cutoff - tail[i]))
+    if log_x[int(tail.size / 4 + 0.5) - 1] == -np.inf:
+        return _TIED_AT_CUTOFF
+    return _OK
+
+
+@_jit
+def _fit_gpd(log_exceedances, k_grid, weights):
+    """Return the shrunk k and log sigma (see `gpd.fit_gpd`)."""
+    size = log_exceedances.size
+    num_grid = k_grid.size
+    log_unit = log_exceedances[int(size / 4 + 0.5) - 1]
+    log_x = np.empty(size)
+    x = np.empty(size)
+    for i in range(size):
+        log_x[i] = log_exceedances[i] - log_unit
+        x[i] = np.exp(log_x[i])
+    theta_grid = np.empty(num_grid)
+    for j in range(num_grid):
+        theta_grid[j] = np.exp(-log_x[-1]) - (np.sqrt(num_grid / (j + 0.5)) - 1.0) / 3.0
+
+    _mean_log1p_grid(log_x, x, theta_grid, k_grid)
+    largest = -np.inf
+    for j in range(num_grid):
+        weights[j] = _log_rate(theta_grid[j], k_grid[j], x) - k_grid[j]
+        largest = max(largest, weights[j])
+    total = 0.0
+    for j in range(num_grid):
+        weights[j] = np.exp(size * (weights[j] - largest))
+        total += weights[j]
+    theta = 0.0
+    for j in range(num_grid):
+        weights[j] /= total
+        theta += weights[j] * theta_grid[j]
+
+    k = _mean_log1p(log_x, x, theta)
+    log_sigma = log_unit - _log_rate(theta, k, x)
+    prior = PRIOR_WEIGHT / (size + PRIOR_WEIGHT)
+    return k * (1.0 - prior) + PRIOR_SHAPE * prior, log_sigma
+
+
+@_jit
+def _log_rate(theta, k, x):
+    """Return log(-theta / k), which tends to -log mean(x) as theta tends to 0."""
+    if k != 0.0:
+        return np.log(-theta / k)
+    total = 0.0
+    for i in range(x.size):
+        total += x[i]
+    return -np.log(total / x.size)
+
+
+@_jit
+def _mean_log1p(log_x, x, theta):
+    """Return mean_i log(1 - theta x_i), exact for theta next to zero and for a wide tail."""
+    total = 0.0
+    if log_x[-1] < MAX_LOG_SPREAD:
+        for i in range(x.size):
+            total += np.log1p(-theta * x[i])
+        return total / x.size
+    shift = np.log(-theta)  # so wide a tail has theta < 0
+    for i in range(x.size):
+        exponent = shift + log_x[i]
+        total += (max(exponent, 0.0) + np.log1p(np.exp(-abs(exponent)))) / x.size
+    return total
+
+
+@_jit
+def _mean_log1p_grid(log_x, x, theta_grid, k_grid):
+    """Fill k_grid with mean_i log(1 - theta_j x_i) by logarithms of products of factors."""
+    num_grid = theta_grid.size
+    if log_x[-1] >= MAX_LOG_SPREAD:
+        for j in range(num_grid):
+            k_grid[j] = _mean_log1p(log_x, x, theta_grid[j])
+        return
+    product = np.ones(num_grid)
+    for j in range(num_grid):
+        k_grid[j] = 0.0
+    for start in range(0, x.size, _GROUP):
+        for i in range(start, min(start + _GROUP, x.size)):
+            _multiply(product, theta_grid, x[i])
+        for j in range(num_grid):
+            k_grid[j] += np.log(product[j])
+            product[j] = 1.0
+    for j in range(num_grid):
+        k_grid[j] /= x.size
+        if abs(theta_grid[j]) * x[-1] < 1e-3:  # factors next to one have lost their digits
+            k_grid[j] = _mean_log1p(log_x, x, theta_grid[j])
+
+
+@_jit_vectorized
+def _multiply(product, theta_grid, x):
+    for j in range(product.size):
+        product[j] *= 1.0 - theta_grid[j] * x
+
+
+@_jit
+def _smooth(hazard, k, log_sigma, cutoff, tail):
+    """Replace a tail by its expected order statistics (see `gpd.log_quantiles`)."""
+    peak = tail[-1]
+    magnitude = abs(k)
+    exponential = magnitude * hazard[-1] < 1e-12
+    for i in range(hazard.size):
+        if exponential:
+            log_quantile = log_sigma + np.log(hazard[i])
+        else:
+            power = magnitude * hazard[i]
+            log_quantile = log_sigma + np.log(-np.expm1(-power) / magnitude)
+            if k > 0.0:
+                log_quantile += power
+        larger = max(log_quantile, cutoff)
+        tail[i] = min(larger + np.log1p(np.exp(-abs(log_quantile - cutoff))), peak)
+
+
+@_jit
+def _normalize(values, peak, indices, replacements, log_weights):
+    """Write normalised log weights; return their log-sum-exp and effective sample size."""
+    if not np.isfinite(peak):
+        log_weights[:] = np.nan
+        return np.nan, np.nan
+    _add(values, -peak, log_weights)
+    for i in range(indices.size):
+        log_weights[indices[i]] = replacements[i] - peak
+    total = 0.0
+    total_square = 0.0
+    for start in range(0, values.size, _BLOCK):  # by blocks, so that rounding errors stay small
+        block_total, block_square = _exp_sums(log_weights[start : start + _BLOCK])
+        total += block_total
+        total_square += block_square
+    _add(log_weights, -np.log(total), log_weights)
+    return peak + np.log(total), total * total / total_square
+
+
+@_jit_vectorized
+def _add(values, constant, result):
+    for i in range(values.size):
+        result[i] = values[i] + constant
+
+
+@_jit_vectorized
+def _exp_sums(values):
+    """Return the sums of exp(v) and of its square for v <= 0; each exp is right to 1e-15."""
+    total = 0.0
+    total_square = 0.0
+    for i in range(values.size):
+        x = max(values[i], -708.0)  # smaller ones add nothing to a sum that is at least one
+        n = np.floor(x * _LOG2_E + 0.5)
+        r = x - n * _LOG_2_HIGH
+        r = r - n * _LOG_2_LOW
+        p = 1.0 / 479001600.0
+        p = p * r + 1.0 / 39916800.0
+        p = p * r + 1.0 / 3628800.0
+        p = p * r + 1.0 / 362880.0
+        p = p * r + 1.0 / 40320.0
+        p = p * r + 1.0 / 5040.0
+        p = p * r + 1.0 / 720.0
+        p = p * r + 1.0 / 120.0
+        p = p * r + 1.0 / 24.0
+        p = p * r + 1.0 / 6.0
+        p = p * r + 0.5
+        p = p * r + 1.0
+        p = p * r + 1.0
+        bits = np.float64(n + _SHIFT).view(np.int64) << 52
+        exponential = p * np.int64(bits + _BIAS).view(np.float64)
+        total += exponential
+        total_square += exponential * exponential
+    return total, total_square

@@ -1,0 +1,80 @@
+"""PSIS of each row of a matrix in NumPy: for small input, and as a test of the compiled one."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicheck.records import PsisStatus
+from vicheck.stats.gpd import fit_gpd, log_quantiles, quartile_index
+from vicheck.stats.tail import Tail, log_exceedances, select_tail
+
+__all__ = ["smooth_rows"]
+
+Floats = NDArray[np.float64]
+
+_STATUSES = list(PsisStatus)
+
+
+def smooth_rows(
+    rows: Floats,
+    peaks: Floats,
+    tail_length: int,
+    codes: NDArray[np.int64],
+    khat: Floats,
+    log_normalizer: Floats,
+    ess: Floats,
+    k_grid: Floats,
+    grid_weights: Floats,
+    log_weights: Floats,
+) -> None:
+    """Smooth and normalise each row; fill the arrays from ``codes`` on.
+
+    ``peaks`` are the rows' maxima. ``codes`` are positions in `PsisStatus`: a row that enters as
+    anything but OK keeps its raw ratios, and an OK row whose tail cannot be fitted gets another
+    code. ``log_weights`` without columns skips the weights; it may be ``rows`` itself.
+    """
+    for row, raw_peak in enumerate(peaks):
+        peak = raw_peak
+        values = rows[row].copy()
+        if _STATUSES[codes[row]] is PsisStatus.OK:
+            tail = select_tail(values, tail_length)
+            status = _tail_status(tail)
+            codes[row] = _STATUSES.index(status)
+            if status is PsisStatus.OK:
+                with np.errstate(over="ignore"):  # what is infinite is cut off at the maximum
+                    fit = fit_gpd(log_exceedances(tail))
+                    smoothed = _expected_tail(tail, fit.k, fit.log_sigma)
+                khat[row], k_grid[row], grid_weights[row] = fit.k, fit.k_grid, fit.weights
+                values[tail.indices] = smoothed
+                peak = smoothed[-1]  # a lone giant may have come far down
+        if log_weights.shape[1] == 0:
+            continue
+        if not np.isfinite(peak):
+            log_weights[row] = np.nan
+            continue
+        with np.errstate(over="ignore"):  # a span beyond all doubles: the weight is zero
+            values -= peak
+        scaled = np.exp(values)
+        total = scaled.sum()
+        log_normalizer[row] = peak + np.log(total)
+        ess[row] = total**2 / (scaled @ scaled)
+        log_weights[row] = values - np.log(total)
+
+
+def _tail_status(tail: Tail) -> PsisStatus:
+    """Say whether a generalised Pareto distribution can be fitted to a tail."""
+    if tail.cutoff == -np.inf:
+        return PsisStatus.TOO_FEW_POSITIVE
+    if tail.values[0] == tail.values[-1]:
+        return PsisStatus.TIED_AT_MAXIMUM
+    if log_exceedances(tail)[quartile_index(tail.values.size)] == -np.inf:
+        return PsisStatus.TIED_AT_CUTOFF
+    return PsisStatus.OK
+
+
+def _expected_tail(tail: Tail, k: float, log_sigma: float) -> Floats:
+    """Return the expected order statistics of the fitted tail, at most the raw maximum."""
+    size = tail.values.size
+    quantiles = log_quantiles((np.arange(size) + 0.5) / size, k, log_sigma)
+    return np.asarray(np.minimum(np.logaddexp(quantiles, tail.cutoff), tail.values[-1]))

@@ -1,0 +1,74 @@
+"""The one way imports go, as drawn in CONTRIBUTING.md."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import vicheck
+
+PACKAGE = Path(vicheck.__file__).parent
+
+# What each room may import from vicheck; a room is a module or a package at the top level.
+ALLOWED = {
+    "errors": set(),
+    "records": {"errors"},
+    "stats": {"records", "errors"},
+    "verdict": {"stats", "records", "errors"},
+    "adapters": {"records", "errors"},
+    "cli": {"__init__", "adapters", "errors", "records", "stats", "verdict"},
+    "__init__": {"errors", "records", "stats", "verdict"},
+}
+STATS_THIRD_PARTY = {"numpy", "scipy", "numba"}
+
+
+def room_of(path):
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported_modules(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} uses a relative import"
+            if node.module == "vicheck":
+                for alias in node.names:
+                    known = (PACKAGE / alias.name).exists() or (
+                        PACKAGE / f"{alias.name}.py"
+                    ).exists()
+                    yield f"vicheck.{alias.name if known else '__init__'}"
+            else:
+                yield node.module
+
+
+def rooms_imported(path):
+    names = (name.split(".") for name in imported_modules(path))
+    return {parts[1] for parts in names if parts[0] == "vicheck" and len(parts) > 1}
+
+
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_go_one_way(path):
+    room = room_of(path)
+    assert rooms_imported(path) <= ALLOWED[room] | {room}
+
+
+@pytest.mark.parametrize(
+    "path", sorted((PACKAGE / "stats").glob("*.py")), ids=lambda path: path.name
+)
+def test_stats_uses_numpy_scipy_and_numba_only(path):
+    standard = set(__import__("sys").stdlib_module_names)
+    foreign = {name.split(".")[0] for name in imported_modules(path)} - standard - {"vicheck"}
+    assert foreign <= STATS_THIRD_PARTY
+
+
+def test_no_module_is_called_like_a_public_function():
+    modules = {room_of(path) for path in SOURCES}
+    assert not modules & set(vicheck.__all__)
+
+
+def test_the_table_names_every_room():
+    assert {room_of(path) for path in SOURCES} == set(ALLOWED)

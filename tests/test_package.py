@@ -1,0 +1,55 @@
+"""What a stranger gets: a light import, a complete wheel, examples with a known origin."""
+
+import subprocess
+import sys
+import zipfile
+from importlib.resources import files
+from pathlib import Path
+
+import vicheck
+
+ROOT = Path(__file__).parents[1]
+HEAVY = ("jax", "numpyro", "matplotlib", "pandas", "numba", "scipy", "typer", "rich", "pyarrow")
+
+
+def modules_after(code):
+    script = f"{code}\nimport sys; print(' '.join(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return {name.split(".")[0] for name in run.stdout.split()}
+
+
+def test_import_is_light():
+    assert not modules_after("import vicheck") & set(HEAVY)
+
+
+def test_psis_of_a_short_vector_needs_neither_scipy_nor_numba():
+    code = "import numpy, vicheck; vicheck.psis(numpy.random.default_rng(1).normal(size=1000))"
+    assert not modules_after(code) & set(HEAVY)
+
+
+def test_public_names_exist():
+    for name in vicheck.__all__:
+        assert hasattr(vicheck, name)
+
+
+def test_wheel_is_complete(tmp_path):
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
+    command += ["--no-build-isolation", "--wheel-dir", str(tmp_path), str(ROOT)]
+    subprocess.run(command, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("vicheck-*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for path in (ROOT / "src" / "vicheck").rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            assert path.relative_to(ROOT / "src").as_posix() in names
+    assert "vicheck/py.typed" in names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_examples_are_the_draws_of_stan():
+    for short, name in (("cp", "centred"), ("ncp", "noncentred")):
+        stan = ROOT / "tests" / "reference" / "stan_csv" / f"eight_schools_{short}_meanfield.csv"
+        lines = [line for line in stan.read_text().splitlines() if not line.startswith("#")]
+        header, _mean, *draws = (line.split(",") for line in lines)
+        assert header[1:3] == ["log_p__", "log_g__"]
+        example = (files("vicheck") / "examples" / f"eight_schools_{name}.csv").read_text()
+        assert example.splitlines() == ["log_p,log_q", *(",".join(draw[1:3]) for draw in draws)]

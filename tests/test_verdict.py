@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+
+import vicheck
+
+LEVELS = [
+    # s of q = N(0, s^2) against p = N(0, 1), number of draws, level
+    (0.9, 4000, "good"),
+    (0.64, 100_000, "usable"),
+    (0.1, 4000, "unreliable"),
+    (1.5, 4000, "good"),
+]
+
+
+def psis_of(s, num_draws, seed=2):
+    theta = s * np.random.default_rng(seed).normal(size=num_draws)
+    return vicheck.psis(-(theta**2) / 2 + theta**2 / (2 * s**2))
+
+
+@pytest.mark.parametrize(("s", "num_draws", "level"), LEVELS)
+def test_levels(s, num_draws, level):
+    result = psis_of(s, num_draws)
+    verdict = vicheck.judge_psis(result)
+    assert verdict.level == level
+    assert f"khat {result.khat:.2f}" in str(verdict)
+    severity = {"good": "ok", "usable": "caution", "unreliable": "bad"}[level]
+    assert verdict.findings[0].severity == severity
+    assert verdict.findings[0].evidence["khat"] == result.khat
+    assert verdict.hint.endswith(".")
+
+
+def test_threshold_depends_on_the_number_of_draws():
+    """khat 0.55 is usable with 1000 draws and unreliable with 50, where the threshold is 0.41."""
+    from dataclasses import replace
+
+    from vicheck.stats.reliability import khat_threshold
+
+    result = replace(psis_of(0.7, 1000), khat=0.55)
+    assert vicheck.judge_psis(result).level == "usable"
+    few = replace(result, num_draws=50, threshold=khat_threshold(50), min_draws=166.8)
+    verdict = vicheck.judge_psis(few)
+    assert verdict.level == "unreliable"
+    assert "this khat needs about 167" in verdict.hint
+
+
+def test_an_interval_across_the_threshold_is_a_finding():
+    result = psis_of(0.5, 400)
+    assert 0.05 < result.exceedance_probability < 0.95
+    findings = vicheck.judge_psis(result).findings
+    assert any("khat is uncertain" in finding.sentence for finding in findings)
+    certain = vicheck.judge_psis(psis_of(0.95, 100_000)).findings
+    assert not any("khat is uncertain" in finding.sentence for finding in certain)
+
+
+def test_zeros_are_a_finding(rng):
+    log_ratios = rng.normal(size=1000)
+    log_ratios[:3] = -np.inf
+    findings = vicheck.judge_psis(vicheck.psis(log_ratios)).findings
+    assert [finding.sentence for finding in findings][1] == "3 of 1000 draws lie where p is zero."
+
+
+def test_equal_ratios_are_good():
+    verdict = vicheck.judge_psis(vicheck.psis(np.zeros(100)))
+    assert verdict.level == "good"
+    assert "all ratios are equal" in str(verdict)
+
+
+@pytest.mark.filterwarnings("ignore::vicheck.UndefinedKhatWarning")
+@pytest.mark.parametrize("bad", [np.nan, -np.inf, np.inf])
+def test_no_verdict_when_khat_is_undefined(bad):
+    verdict = vicheck.judge_psis(vicheck.psis(np.full(100, bad)))
+    assert verdict.level == "none"
+    assert str(verdict).startswith("No verdict: ")
+    assert verdict.hint
+
+
+def test_every_undefined_status_has_a_hint():
+    from vicheck.verdict import _UNDEFINED_HINTS
+
+    defined = {vicheck.PsisStatus.OK, vicheck.PsisStatus.CONSTANT}
+    assert set(_UNDEFINED_HINTS) == set(vicheck.PsisStatus) - defined
+
+
+def test_a_batch_has_no_single_verdict(rng):
+    with pytest.raises(ValueError, match=r"one vector, got a batch of shape \(3,\)"):
+        vicheck.judge_psis(vicheck.psis(rng.normal(size=(3, 100))))
