@@ -128,11 +128,35 @@ def test_a_bug_is_not_a_verdict(monkeypatch, capsys):
     assert "please report it" in capsys.readouterr().err
 
 
+def test_long_input_needs_no_compiled_code(tmp_path):
+    np.save(tmp_path / "ratios.npy", narrow_normal(0.9, num_draws=20_000))
+    script = (
+        "import sys; from vicheck.cli import main\n"
+        "try: main()\nfinally: print('numba' in sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, "psis", str(tmp_path / "ratios.npy"), "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr.strip() == "False"
+    khat = vicheck.psis_khat(narrow_normal(0.9, num_draws=20_000))
+    assert json.loads(done.stdout)["khat"] == pytest.approx(khat, abs=1e-12)
+
+
 def test_demo_tells_the_two_parametrizations_apart():
     done = run("demo")
     assert done.returncode == 0, done.stderr
     assert "not reliable" in done.stdout
     assert "usable with care" in done.stdout
+
+
+def test_no_arguments_print_the_help():
+    done = run()
+    assert done.returncode == 64
+    assert "Usage" in done.stdout
+    assert done.stderr == ""
 
 
 def test_help_and_version():

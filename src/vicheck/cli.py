@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import sys
-import warnings
 from importlib.resources import as_file, files
 from typing import Annotated, Any
 
@@ -15,9 +14,9 @@ from rich.table import Table
 
 from vicheck import __version__
 from vicheck.adapters.files import read_log_ratios
-from vicheck.errors import InputFileError, MissingExtraError, UndefinedKhatWarning
+from vicheck.errors import InputFileError, MissingExtraError
 from vicheck.records import PsisResult, PsisStatus, Verdict
-from vicheck.stats.psis import psis
+from vicheck.stats.psis import psis_once
 from vicheck.verdict import judge_psis
 
 __all__ = ["app", "main"]
@@ -27,6 +26,20 @@ _EXIT_CODES = {"good": 0, "usable": 1, "unreliable": 2, "none": 65}
 _EX_USAGE, _EX_DATAERR, _EX_NOINPUT, _EX_UNAVAILABLE, _EX_SOFTWARE = 64, 65, 66, 69, 70
 
 _COLORS = {"good": "green", "usable": "yellow", "unreliable": "red", "none": "magenta"}
+
+_PSIS_HELP = """Pareto smoothed importance sampling of log ratios: khat and the verdict.
+
+Exit status: 0 good, 1 usable with care, 2 not reliable; 64 and up for
+errors, among them 65 when khat is undefined and no verdict can be given.
+
+Examples:
+
+  vicheck psis ratios.npy
+
+  vicheck psis draws.csv --log-p lp --log-q lq
+
+  cat ratios.csv | vicheck psis - --json
+"""
 
 app = typer.Typer(
     name="vicheck",
@@ -42,6 +55,8 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except typer.TyperException as error:
+        if not error.format_message():  # no arguments: the help has been printed
+            sys.exit(_EX_USAGE)
         _fail(f"{error.format_message()} (vicheck --help lists what there is)", _EX_USAGE)
     except typer.Abort:
         _fail("interrupted", 130)
@@ -76,7 +91,7 @@ def _common(
     """Yes, but did it work? Diagnostics for variational inference."""
 
 
-@app.command("psis")
+@app.command("psis", help=_PSIS_HELP)
 def _psis(
     file: Annotated[
         str, typer.Argument(help="A .npy, .npz, .csv or .parquet file; - for standard input.")
@@ -93,23 +108,9 @@ def _psis(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
-    """Pareto smoothed importance sampling of log ratios: khat and the verdict.
-
-    Exit status: 0 good, 1 usable with care, 2 not reliable, 64 and up for errors (65 also when
-    khat is undefined, so that no verdict can be given).
-
-    Examples
-    --------
-      vicheck psis ratios.npy
-
-      vicheck psis draws.csv --log-p lp --log-q lq
-
-      cat ratios.csv | vicheck psis - --json
-    """
+    """Read log ratios and print khat, the verdict and what to do."""
     log_ratios = read_log_ratios(file, log_p=log_p, log_q=log_q)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UndefinedKhatWarning)  # the verdict says it
-        result = psis(log_ratios, tail_length=tail_length)
+    result = psis_once(log_ratios, tail_length=tail_length)
     verdict = judge_psis(result)
     if as_json:
         print(json.dumps(_strict_json(_summary(result, verdict)), indent=2))
@@ -128,7 +129,7 @@ def _demo() -> None:
     ):
         console.rule(f"[bold]{title}", align="left")
         with as_file(files("vicheck") / "examples" / name) as path:
-            result = psis(read_log_ratios(str(path)))
+            result = psis_once(read_log_ratios(str(path)))
         _show(result, judge_psis(result), console)
         console.print()
     console.print(

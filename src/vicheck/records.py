@@ -89,13 +89,14 @@ class KhatPosterior(Record):
         return np.stack([self._quantile(probability) for probability in tails], axis=-1)
 
     def _cdf(self, k: Floats) -> Floats:
-        from scipy.special import gammainc, gammaincc  # loaded late: importing vicheck stays light
+        from scipy.special import gammainc  # loaded late: importing vicheck stays light
 
         size, at = self.num_exceedances, k[..., None]
         same_sign = at * self.k_grid > 0.0
         # k <= t means G >= N k_j / t for positive k_j, and G <= N k_j / t for negative k_j.
         bound = np.where(same_sign, size * self.k_grid / np.where(same_sign, at, 1.0), 0.0)
-        below = np.where(self.k_grid > 0.0, gammaincc(size, bound), gammainc(size, bound))
+        below = gammainc(size, bound)
+        below = np.where(self.k_grid > 0.0, 1.0 - below, below)
         below = np.where(same_sign, below, at >= self.k_grid)
         return np.asarray((self.weights * below).sum(axis=-1))
 
@@ -103,7 +104,7 @@ class KhatPosterior(Record):
         """Invert the distribution function by bisection, all rows at once."""
         reach = 1.0 + 10.0 * np.abs(self.k_grid).max(axis=-1)
         low, high = -reach, reach
-        for _ in range(60):
+        for _ in range(45):
             middle = 0.5 * (low + high)
             below = self._cdf(middle) < probability
             low, high = np.where(below, middle, low), np.where(below, high, middle)

@@ -137,6 +137,29 @@ def test_khat_of_a_quantity_can_be_below_and_above_the_joint_one(rng):
     assert wild > joint + 0.1
 
 
+def test_khat_of_a_mean_says_whether_its_error_can_be_trusted():
+    """q = N(0, 0.5^2): of two means from the same draws, one has an honest error and one has not.
+
+    Share of 400 repetitions within two Monte Carlo errors of the truth; the bounds are six and
+    more binomial standard errors away from the 0.95 and 0.36 measured.
+    """
+    rng = np.random.default_rng(3)
+    khats, within = [], []
+    for _ in range(400):
+        theta = 0.5 * rng.normal(size=2000)
+        log_ratios = narrow_normal_log_ratios(theta, 0.5)
+        values = np.stack([theta * np.exp(-(theta**2) / 2), theta**2], axis=1)
+        estimate = expectation(values, vicheck.psis(log_ratios).log_weights)
+        within.append(np.abs(estimate.mean - [0.0, 1.0]) < 2 * estimate.mcse)
+        khats.append([vicheck.psis_khat(log_ratios), *khat_of(values, log_ratios)])
+    joint, gentle, wild = np.median(khats, axis=0)
+    assert gentle < joint < wild
+    assert gentle < 0.69 < wild  # the threshold for 2000 draws
+    honest, dishonest = np.mean(within, axis=0)
+    assert honest > 0.88
+    assert dishonest < 0.5
+
+
 def test_khat_of_the_normalised_mean_does_not_depend_on_an_added_constant(rng):
     theta = 0.7 * rng.normal(size=20_000)
     log_ratios = narrow_normal_log_ratios(theta, 0.7)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import vicheck
-from vicheck.stats import psis as psis_module
+from vicheck.stats import smoothing
 
 FINITE = [
     "normal_s0.5_S100", "normal_s1_S1000", "normal_s2_S1000", "normal_s1_S100000", "t2_S10000",
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::vicheck.UndefinedKhatWarning")
 @pytest.fixture(params=["by size", "compiled"])
 def implementation(request, monkeypatch):
     if request.param == "compiled":
-        monkeypatch.setattr(psis_module, "_MAX_NUMPY_SIZE", 0)
+        monkeypatch.setattr(smoothing, "_MAX_NUMPY_SIZE", 0)
 
 
 def test_every_vector_is_in_one_of_the_lists(loo_cases):

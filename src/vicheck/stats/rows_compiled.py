@@ -47,18 +47,7 @@ _jit_vectorized = njit(
 
 
 @_jit
-def smooth_rows(
-    rows,
-    peaks,
-    tail_length,
-    codes,
-    khat,
-    log_normalizer,
-    ess,
-    k_grid,
-    grid_weights,
-    log_weights,
-):
+def smooth_rows(rows, peaks, tail_length, codes, numbers, grid, log_weights):
     """Smooth and normalise each row; fill the arrays from ``codes`` on."""
     num_rows = rows.shape[0]
     with_weights = log_weights.shape[1] > 0
@@ -75,13 +64,14 @@ def smooth_rows(
             cutoff = _select_tail(rows[row], tail, indices)
             codes[row] = _exceed(tail, cutoff, log_x)
             if codes[row] == _OK:
-                khat[row], log_sigma = _fit_gpd(log_x, k_grid[row], grid_weights[row])
+                k, log_sigma = _fit_gpd(log_x, grid[row, 0], grid[row, 1])
+                numbers[row, 0] = k
                 if with_weights:
-                    _smooth(hazard, khat[row], log_sigma, cutoff, tail)
+                    _smooth(hazard, k, log_sigma, cutoff, tail)
                     num_replaced = tail_length
                     peak = tail[-1]
         if with_weights:
-            log_normalizer[row], ess[row] = _normalize(
+            numbers[row, 1], numbers[row, 2] = _normalize(
                 rows[row], peak, indices[:num_replaced], tail, log_weights[row]
             )
 

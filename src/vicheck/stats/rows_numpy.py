@@ -21,18 +21,15 @@ def smooth_rows(
     peaks: Floats,
     tail_length: int,
     codes: NDArray[np.int64],
-    khat: Floats,
-    log_normalizer: Floats,
-    ess: Floats,
-    k_grid: Floats,
-    grid_weights: Floats,
+    numbers: Floats,
+    grid: Floats,
     log_weights: Floats,
 ) -> None:
     """Smooth and normalise each row; fill the arrays from ``codes`` on.
 
-    ``peaks`` are the rows' maxima. ``codes`` are positions in `PsisStatus`: a row that enters as
-    anything but OK keeps its raw ratios, and an OK row whose tail cannot be fitted gets another
-    code. ``log_weights`` without columns skips the weights; it may be ``rows`` itself.
+    ``peaks`` are the rows' maxima; the arrays to fill are those of `smoothing.SmoothedRows`. A
+    row whose code is not OK keeps its raw ratios, and an OK row whose tail cannot be fitted gets
+    another code. ``log_weights`` without columns skips the weights; it may be ``rows`` itself.
     """
     for row, raw_peak in enumerate(peaks):
         peak = raw_peak
@@ -45,7 +42,7 @@ def smooth_rows(
                 with np.errstate(over="ignore"):  # what is infinite is cut off at the maximum
                     fit = fit_gpd(log_exceedances(tail))
                     smoothed = _expected_tail(tail, fit.k, fit.log_sigma)
-                khat[row], k_grid[row], grid_weights[row] = fit.k, fit.k_grid, fit.weights
+                numbers[row, 0], grid[row, 0], grid[row, 1] = fit.k, fit.k_grid, fit.weights
                 values[tail.indices] = smoothed
                 peak = smoothed[-1]  # a lone giant may have come far down
         if log_weights.shape[1] == 0:
@@ -57,8 +54,7 @@ def smooth_rows(
             values -= peak
         scaled = np.exp(values)
         total = scaled.sum()
-        log_normalizer[row] = peak + np.log(total)
-        ess[row] = total**2 / (scaled @ scaled)
+        numbers[row, 1:] = peak + np.log(total), total**2 / (scaled @ scaled)
         log_weights[row] = values - np.log(total)
 
 

@@ -1,0 +1,149 @@
+"""PSIS of each row of a matrix: which rows have a tail to fit, in which blocks, by which code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicheck.records import PsisStatus
+from vicheck.stats import rows_numpy
+from vicheck.stats.gpd import grid_size
+
+__all__ = ["MIN_DRAWS", "MIN_TAIL", "STATUSES", "SmoothedRows", "smooth", "version_for"]
+
+MIN_TAIL = 5
+"""Fewest exceedances to which a generalised Pareto distribution is fitted."""
+
+MIN_DRAWS = 21
+"""Fewest draws whose default tail is that long."""
+
+STATUSES = tuple(PsisStatus)
+"""What the codes of `SmoothedRows` mean."""
+
+# Up to this many rows and numbers NumPy is done before the compiled code would be loaded.
+_MAX_NUMPY_ROWS = 8
+_MAX_NUMPY_SIZE = 4096
+
+# Short rows are worked on together, this many numbers at a time: half a MiB stays in cache.
+_BLOCK = 65_536
+
+# From this many numbers on, the rows of a batch are shared among the cores.
+_MIN_THREADED_SIZE = 500_000
+
+# Ratios that differ by no more than this many rounding errors are equal.
+_ROUNDING_ERRORS = 64
+_EPSILON = float(np.finfo(np.float64).eps)
+
+_CODES = {status: code for code, status in enumerate(STATUSES)}
+
+Floats = NDArray[np.float64]
+SmoothRows = Callable[..., None]
+"""`rows_numpy.smooth_rows`, or the compiled function of the same name."""
+
+
+class SmoothedRows(NamedTuple):
+    """What is known of each row; the first dimension of every array counts the rows."""
+
+    codes: NDArray[np.int64]
+    """Positions in `STATUSES`."""
+    numbers: Floats
+    """Columns khat, log normaliser and effective sample size."""
+    counts: NDArray[np.int64]
+    """Columns number of zeros, number of NaN or +inf, and index of the first of these or -1."""
+    grid: Floats
+    """Shapes and weights of the profile posterior of k, shape (rows, 2, grid)."""
+    log_weights: Floats
+    """Normalised log weights; without columns when they were not asked for."""
+
+    @property
+    def khat(self) -> Floats:
+        """Estimated shape of each row's right tail."""
+        return self.numbers[:, 0]
+
+
+def smooth(
+    rows: NDArray[Any], tail_length: int, smooth_rows: SmoothRows, *, with_weights: bool
+) -> SmoothedRows:
+    """Run PSIS on every row of a matrix of any real type; the matrix is not changed."""
+    num_rows, num_draws = rows.shape
+    result = SmoothedRows(
+        codes=np.zeros(num_rows, np.int64),
+        numbers=np.full((num_rows, 3), np.nan),
+        counts=np.zeros((num_rows, 3), np.int64),
+        grid=np.full((num_rows, 2, grid_size(tail_length)), np.nan),
+        log_weights=np.empty((num_rows, num_draws if with_weights else 0)),
+    )
+    result.counts[:, 2] = -1
+
+    def smooth_block(block: slice) -> None:
+        part = SmoothedRows._make(array[block] for array in result)
+        values = rows[block]
+        if values.dtype != np.float64 or not values.flags.c_contiguous:
+            # The weights' own memory holds the converted values: no further copy is needed.
+            converted = part.log_weights if with_weights else np.empty(values.shape)
+            converted[...] = values
+            values = converted
+        peaks = _classify(values, part)
+        smooth_rows(
+            values, peaks, tail_length, part.codes, part.numbers, part.grid, part.log_weights
+        )
+
+    step = max(1, _BLOCK // num_draws)
+    blocks = [slice(start, start + step) for start in range(0, num_rows, step)]
+    if len(blocks) == 1 or rows.size < _MIN_THREADED_SIZE:
+        for block in blocks:
+            smooth_block(block)
+    else:  # rows are independent: the result does not depend on the number of threads
+        with ThreadPoolExecutor(min(_num_cores(), len(blocks))) as threads:
+            list(threads.map(smooth_block, blocks))
+    return result
+
+
+def version_for(num_rows: int, num_draws: int) -> SmoothRows:
+    """Return the NumPy version for small input, else the compiled one.
+
+    The choice depends on the shape alone, so the same input always gives the same bits.
+    """
+    if num_rows <= _MAX_NUMPY_ROWS and num_rows * num_draws <= _MAX_NUMPY_SIZE:
+        return rows_numpy.smooth_rows
+    from vicheck.stats import rows_compiled
+
+    return rows_compiled.smooth_rows
+
+
+def _classify(values: Floats, result: SmoothedRows) -> Floats:
+    """Set the status of rows whose tail is not worth a look; return the maxima of all rows."""
+    num_draws = values.shape[1]
+    codes, counts = result.codes, result.counts
+    peaks = np.asarray(values.max(axis=-1))
+    lows = values.min(axis=-1)
+    with np.errstate(invalid="ignore", over="ignore"):  # inf - inf, or a span beyond all doubles
+        spans = peaks - lows
+    rounding = (_ROUNDING_ERRORS * _EPSILON) * np.maximum(1.0, np.abs(peaks))
+    regular = (spans > rounding) & (spans < np.inf)
+    if num_draws >= MIN_DRAWS and regular.all():
+        return peaks
+    codes[spans <= rounding] = _CODES[PsisStatus.CONSTANT]
+    if num_draws < MIN_DRAWS:
+        codes[:] = _CODES[PsisStatus.TOO_FEW_DRAWS]
+    codes[peaks == -np.inf] = _CODES[PsisStatus.ALL_ZERO]
+    codes[~(peaks < np.inf)] = _CODES[PsisStatus.NOT_FINITE]
+    result.khat[codes == _CODES[PsisStatus.CONSTANT]] = 0.0
+    for row in np.flatnonzero(~regular):
+        invalid = ~(values[row] < np.inf)
+        counts[row, 0] = np.count_nonzero(values[row] == -np.inf)
+        counts[row, 1] = np.count_nonzero(invalid)
+        counts[row, 2] = np.argmax(invalid) if invalid.any() else -1
+    return peaks
+
+
+def _num_cores() -> int:
+    """Return how many cores this process may use, where the system tells."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
