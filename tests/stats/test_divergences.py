@@ -12,7 +12,7 @@ def log_ratios_of(s, num_draws, seed=1, log_evidence=0.0):
 
 
 def exact_renyi(order, s):
-    """D_order(N(0, 1) || N(0, s^2)), van Erven and Harremoes (2014), table 2."""
+    """D_order(N(0, 1) || N(0, s^2)), as in van Erven and Harremoes (2014)."""
     variance = (1 - order) + order * s**2
     return np.log(s) + np.log(s**2 / variance) / (2 * (order - 1))
 

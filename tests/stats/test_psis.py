@@ -252,8 +252,8 @@ def test_zeros_have_weight_zero_and_are_counted(rng):
 def test_interval_covers_the_true_shape(k):
     """90% intervals of 500 exact Pareto tails cover k in 84% to 95%.
 
-    Four binomial standard errors around the 88.5% to 90% measured with 10,000 (docs/psis.md): the
-    false-alarm rate is below 1e-3.
+    Nearly four binomial standard errors around the 89% to 90% measured with 4000 tails
+    (docs/khat-coverage.md): the false-alarm rate is below 1e-3.
     """
     uniform = np.random.default_rng(5).uniform(size=(500, 1000))
     exceedances = np.expm1(-k * np.log1p(-uniform)) / k if k else -np.log1p(-uniform)

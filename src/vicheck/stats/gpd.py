@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 PRIOR_SHAPE = 0.5
-"""Centre of the weak prior on k (Vehtari et al. 2024, appendix G)."""
+"""Centre of the weak prior on k (Vehtari et al. 2024)."""
 
 PRIOR_WEIGHT = 10.0
 """Weight of that prior, counted in exceedances."""

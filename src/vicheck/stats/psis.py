@@ -62,7 +62,7 @@ def psis(
     Notes
     -----
     Vehtari, Simpson, Gelman, Yao and Gabry (2024), "Pareto smoothed importance sampling", JMLR
-    25(72), section 3; the same khat and weights as the R package loo.
+    25(72); the same khat and weights as the R package loo.
 
     Examples
     --------

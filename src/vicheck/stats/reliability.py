@@ -31,8 +31,8 @@ USABLE_BELOW = 0.7
 def khat_threshold(num_draws: int) -> float:
     """Return the largest khat for which this many draws give a reliable PSIS estimate.
 
-    min(1 - 1 / log10(S), 0.7): Vehtari et al. (2024), equation 13 solved for k, and never above
-    the paper's 0.7. It is minus infinity for a single draw.
+    min(1 - 1 / log10(S), 0.7): Vehtari et al. (2024), equation 13, and never above the paper's
+    0.7. It is minus infinity for a single draw.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def khat_threshold(num_draws: int) -> float:
 def min_draws(khat: ArrayLike) -> Any:
     """Return the number of draws from which on a PSIS estimate with this khat is reliable.
 
-    10^(1 / (1 - max(0, k))): Vehtari et al. (2024), equation 13. Infinite for k >= 1, `nan` where
+    10^(1 / (1 - max(0, k))): Vehtari et al. (2024), equation 11. Infinite for k >= 1, `nan` where
     khat is.
 
     Examples
@@ -61,10 +61,10 @@ def min_draws(khat: ArrayLike) -> Any:
 
 
 def convergence_rate(khat: ArrayLike, num_draws: int) -> Any:
-    """Return the exponent by which the mean squared error of PSIS falls with the draws.
+    """Return how fast the root mean squared error of PSIS falls, relative to independent draws.
 
     1 is the rate of independent draws, 0 means that more draws do not help. Vehtari et al.
-    (2024), section 3.2 and the R package posterior: 1 for k < 0, 0 for k > 1, 1 - 1 / ln S at
+    (2024), appendix B, as in the R package posterior: 1 for k < 0, 0 for k > 1, 1 - 1 / ln S at
     k = 1/2 and in between max(0, [2 (k-1) S^(2k+1) + (1-2k) S^(2k) + S^2] /
     [(S-1) (S - S^(2k))]).
 
