@@ -92,9 +92,10 @@ class KhatPosterior(Record):
         from scipy.special import gammainc  # loaded late: importing vicheck stays light
 
         size, at = self.num_exceedances, k[..., None]
-        same_sign = at * self.k_grid > 0.0
+        same_sign = np.sign(at) * np.sign(self.k_grid) > 0.0
         # k <= t means G >= N k_j / t for positive k_j, and G <= N k_j / t for negative k_j.
-        bound = np.where(same_sign, size * self.k_grid / np.where(same_sign, at, 1.0), 0.0)
+        with np.errstate(over="ignore"):
+            bound = size * np.where(same_sign, self.k_grid / np.where(same_sign, at, 1.0), 0.0)
         below = gammainc(size, bound)
         below = np.where(self.k_grid > 0.0, 1.0 - below, below)
         below = np.where(same_sign, below, at >= self.k_grid)
@@ -102,7 +103,7 @@ class KhatPosterior(Record):
 
     def _quantile(self, probability: float) -> Floats:
         """Invert the distribution function by bisection, all rows at once."""
-        reach = 1.0 + 10.0 * np.abs(self.k_grid).max(axis=-1)
+        reach = 1.0 + 10.0 * np.minimum(np.abs(self.k_grid).max(axis=-1), 1e300)
         low, high = -reach, reach
         for _ in range(45):
             middle = 0.5 * (low + high)

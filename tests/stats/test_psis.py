@@ -230,6 +230,7 @@ def test_largest_finite_span():
         result = vicheck.psis(log_ratios)
         assert np.isfinite(result.khat).all()
         assert np.exp(result.log_weights).sum(axis=-1) == pytest.approx(1.0)
+        assert np.isfinite(result.khat_interval()).all()
 
 
 def test_ratios_equal_up_to_rounding_are_constant(rng):
