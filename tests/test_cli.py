@@ -1,13 +1,17 @@
 """The command line as a pipeline and a person see it: real processes, their output and status."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import vicheck
+
+ROOT = Path(__file__).parents[1]
 
 
 def run(*arguments, stdin=None):
@@ -17,7 +21,7 @@ def run(*arguments, stdin=None):
         capture_output=True,
         text=True,
         check=False,
-        env={"PATH": "", "COLUMNS": "200", "PYTHONWARNINGS": "error"},
+        env=os.environ | {"PYTHONWARNINGS": "error", "COLUMNS": "40"},
     )
 
 
@@ -49,6 +53,51 @@ def test_exit_status_follows_the_verdict(ratios, s, code, words):
     assert "What to do: " in done.stdout
     assert "\x1b" not in done.stdout
     assert done.stderr == ""
+
+
+def test_a_pipe_gets_whole_lines(ratios):
+    values = narrow_normal(0.9)
+    lines = run("psis", ratios(values)).stdout.splitlines()
+    assert str(vicheck.judge_psis(vicheck.psis(values))) in lines
+    assert all(line == line.rstrip() for line in lines)
+
+
+@pytest.mark.parametrize(("s", "code"), [(0.9, 0), (0.1, 2)])
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_reader_that_hangs_up_does_not_change_the_status(ratios, s, code, options):
+    command = [sys.executable, "-c", "from vicheck.cli import main; main()", "psis"]
+    process = subprocess.Popen(
+        [*command, str(ratios(narrow_normal(s))), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.close()
+    with process.stderr as stderr:
+        assert stderr.read() == b""
+    assert process.wait() == code
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+def test_an_answer_that_cannot_be_written_is_an_error(ratios):
+    command = [sys.executable, "-c", "from vicheck.cli import main; main()", "psis"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*command, str(ratios(narrow_normal(0.9)))],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 74
+    assert "cannot write the answer" in done.stderr
+
+
+def test_the_readme_shows_what_the_program_prints():
+    readme = (ROOT / "README.md").read_text()
+    command, *expected = readme.split("```console\n")[1].split("\n```")[0].splitlines()
+    arguments = command.removeprefix("$ vicheck ").split()
+    arguments[1] = str(ROOT / arguments[1])
+    assert run(*arguments).stdout.splitlines() == expected
 
 
 def test_json_is_strict_and_complete(ratios):
@@ -100,9 +149,11 @@ def test_tail_length_option(ratios):
         (["nonsense"], 64, "No such command"),
         (["psis", "no-such-file.npy"], 66, "cannot read no-such-file.npy: No such file"),
         (["psis", "."], 66, "cannot read .: Is a directory"),
-        (["psis", "{ratios}", "--tail-length", "2"], 65, "tail_length must be at least 5"),
+        (["psis", "{ratios}", "--tail-length", "2"], 64, "greater than or equal to 5"),
+        (["psis", "{ratios}", "--tail-length", "3000"], 64, "below the 3000 draws"),
         (["psis", "{ratios}", "--tail-length", "two"], 64, "valid integer"),
-        (["psis", "{ratios}", "--log-p", "lp"], 65, "log_q is missing"),
+        (["psis", "{ratios}", "--log-p", "lp"], 64, "--log-p and --log-q go together"),
+        (["psis", "{ratios}", "--log-p", "lp", "--log-q", "lq"], 65, "array without a name"),
     ],
 )
 def test_errors_are_one_sentence_and_a_status_from_64_on(ratios, arguments, code, message):

@@ -38,13 +38,24 @@ def test_null_becomes_nan():
     assert np.isnan(PsisResult.from_dict(values).khat)
 
 
+def test_null_in_a_batch_becomes_nan(rng):
+    log_ratios = rng.normal(size=(3, 100))
+    log_ratios[1] = np.nan
+    with pytest.warns(vicheck.UndefinedKhatWarning):
+        values = vicheck.psis(log_ratios).to_dict()
+    strict = json.loads(json.dumps(values).replace("NaN", "null"))
+    back = PsisResult.from_dict(strict)
+    np.testing.assert_array_equal(np.isnan(back.khat), [False, True, False])
+    np.testing.assert_array_equal(np.isnan(back.khat_interval()).any(axis=1), [False, True, False])
+
+
 def test_nested_records_survive_json(rng):
-    log_ratios = rng.normal(size=2000)
+    log_ratios = 2.0 * rng.normal(size=2000)
     divergences = through_json(vicheck.divergences(log_ratios, orders=[0.5, 3.0]))
     assert isinstance(divergences, Divergences)
     assert set(divergences.renyi) == {0.5, 3.0}
     assert divergences.elbo.value == log_ratios.mean()
-    assert divergences.renyi[3.0].reason or np.isfinite(divergences.renyi[3.0].value)
+    assert "order 3 times khat" in divergences.renyi[3.0].reason
     verdict = through_json(vicheck.judge_psis(vicheck.psis(log_ratios)))
     assert isinstance(verdict, Verdict)
     assert verdict.findings[0].sentence == verdict.sentence
@@ -62,6 +73,5 @@ def test_records_cannot_be_changed(rng):
 def test_records_print_without_their_arrays(rng):
     assert len(repr(vicheck.psis(rng.normal(size=1000)))) < 150
     assert "batch=(4,)" in repr(vicheck.psis(rng.normal(size=(4, 100))))
-    assert "KL" not in repr(vicheck.divergences(rng.normal(size=100)))
     assert "<array (37,)>" in repr(vicheck.psis(rng.normal(size=300)).khat_posterior)
     assert str(vicheck.divergences(0.1 * rng.normal(size=100)).elbo).count("+-") == 1

@@ -43,6 +43,22 @@ def test_threshold_depends_on_the_number_of_draws():
     assert "this khat needs about 167" in verdict.hint
 
 
+def test_a_khat_that_the_prior_has_lifted_asks_for_more_draws():
+    results = [psis_of(0.95, 30, seed=seed) for seed in range(40)]
+    lifted = [r for r in results if r.khat >= r.threshold and r.exceedance_probability < 0.5]
+    assert lifted
+    for result in lifted:
+        verdict = vicheck.judge_psis(result)
+        assert verdict.level == "unreliable"
+        assert str(verdict).startswith("Too few draws to call the approximation reliable")
+        assert verdict.hint == "Draw at least 1000 times from q."
+
+
+def test_huge_numbers_are_written_short():
+    verdict = vicheck.judge_psis(vicheck.psis(1e290 * np.random.default_rng(1).normal(size=100)))
+    assert len(str(verdict)) < 200
+
+
 def test_an_interval_across_the_threshold_is_a_finding():
     result = psis_of(0.5, 400)
     assert 0.05 < result.exceedance_probability < 0.95

@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from importlib.resources import as_file, files
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
+from rich.text import Text
 
 from vicheck import __version__
 from vicheck.adapters.files import read_log_ratios
 from vicheck.errors import InputFileError, MissingExtraError
 from vicheck.records import PsisResult, PsisStatus, Verdict
 from vicheck.stats.psis import psis_once
-from vicheck.verdict import judge_psis
+from vicheck.verdict import judge_psis, show
 
 __all__ = ["app", "main"]
 
 # What a pipeline can gate on. From 64 on they are the error codes of sysexits.h.
 _EXIT_CODES = {"good": 0, "usable": 1, "unreliable": 2, "none": 65}
-_EX_USAGE, _EX_DATAERR, _EX_NOINPUT, _EX_UNAVAILABLE, _EX_SOFTWARE = 64, 65, 66, 69, 70
+_EX_USAGE, _EX_DATAERR, _EX_NOINPUT, _EX_UNAVAILABLE, _EX_SOFTWARE, _EX_IOERR = (
+    64,
+    65,
+    66,
+    69,
+    70,
+    74,
+)
 
 _COLORS = {"good": "green", "usable": "yellow", "unreliable": "red", "none": "magenta"}
 
@@ -62,11 +71,7 @@ def main() -> None:
         _fail("interrupted", 130)
     except MissingExtraError as error:
         _fail(str(error), _EX_UNAVAILABLE)
-    except OSError as error:
-        _fail(
-            f"cannot read {error.filename or 'the input'}: {error.strerror or error}", _EX_NOINPUT
-        )
-    except (InputFileError, ValueError, TypeError) as error:
+    except InputFileError as error:
         _fail(str(error), _EX_DATAERR)
     except Exception as error:
         _fail(f"this is a bug in vicheck, please report it: {error!r}", _EX_SOFTWARE)
@@ -104,53 +109,74 @@ def _psis(
     ] = None,
     tail_length: Annotated[
         int | None,
-        typer.Option(help="Number of ratios in the tail; by default min(S/5, 3 sqrt(S))."),
+        typer.Option(min=5, help="Number of ratios in the tail; by default min(S/5, 3 sqrt(S))."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Read log ratios and print khat, the verdict and what to do."""
-    log_ratios = read_log_ratios(file, log_p=log_p, log_q=log_q)
+    if (log_p is None) != (log_q is None):
+        raise typer.BadParameter("--log-p and --log-q go together")
+    try:
+        log_ratios = read_log_ratios(file, log_p=log_p, log_q=log_q)
+    except OSError as error:
+        _fail(f"cannot read {file}: {error.strerror or error}", _EX_NOINPUT)
+    if tail_length is not None and tail_length >= log_ratios.size:
+        raise typer.BadParameter(f"--tail-length must be below the {log_ratios.size} draws")
     result = psis_once(log_ratios, tail_length=tail_length)
     verdict = judge_psis(result)
     if as_json:
-        print(json.dumps(_strict_json(_summary(result, verdict)), indent=2))
+        answer = json.dumps(_strict_json(_summary(result, verdict)), indent=2)
+        _write([escape(line) for line in answer.splitlines()])
     else:
-        _show(result, verdict)
+        _write(_described(result, verdict))
     raise typer.Exit(_EXIT_CODES[verdict.level])
 
 
 @app.command("demo")
 def _demo() -> None:
     """Show what vicheck says about two fits of the eight-schools model by Stan's ADVI."""
-    console = Console()
+    lines = []
     for title, name in (
         ("Eight schools, centred parametrization", "eight_schools_centred.csv"),
         ("Eight schools, non-centred parametrization", "eight_schools_noncentred.csv"),
     ):
-        console.rule(f"[bold]{title}", align="left")
         with as_file(files("vicheck") / "examples" / name) as path:
             result = psis_once(read_log_ratios(str(path)))
-        _show(result, judge_psis(result), console)
-        console.print()
-    console.print(
-        "Same data, same model, same algorithm: only the parametrization differs.\n"
-        "Try it on your own draws: vicheck psis FILE --log-p COLUMN --log-q COLUMN",
-        highlight=False,
+        lines += [f"[bold]{title}[/]", "", *_described(result, judge_psis(result)), "", ""]
+    _write(
+        [
+            *lines,
+            "Same data, same model, same algorithm: only the parametrization differs.",
+            "Try it on your own draws: vicheck psis FILE --log-p COLUMN --log-q COLUMN",
+        ]
     )
 
 
-def _show(result: PsisResult, verdict: Verdict, console: Console | None = None) -> None:
-    console = console or Console()
-    table = Table.grid(padding=(0, 2))
-    for name, value in _rows(result):
-        table.add_row(name, value)
-    console.print(table, highlight=False)
-    console.print()
-    color = _COLORS[verdict.level]
-    console.print(f"[bold {color}]{verdict.sentence}[/]", highlight=False)
-    for finding in verdict.findings[1:]:
-        console.print(f"[yellow]{finding.sentence}[/] {finding.hint}", highlight=False)
-    console.print(f"What to do: {verdict.hint}", highlight=False)
+def _described(result: PsisResult, verdict: Verdict) -> list[str]:
+    """Return what a person wants to know, line by line, with marks for colours."""
+    lines = [f"{name:<16} {value}" for name, value in _rows(result)]
+    lines += ["", f"[bold {_COLORS[verdict.level]}]{verdict.sentence}[/]"]
+    lines += [f"[yellow]{finding.sentence}[/] {finding.hint}" for finding in verdict.findings[1:]]
+    return [*lines, f"What to do: {verdict.hint}"]
+
+
+def _write(lines: list[str]) -> None:
+    """Print lines with marks for colours: wrapped and coloured on a terminal, plain elsewhere."""
+    console = Console()
+    try:
+        for line in lines:
+            if console.is_terminal:
+                console.print(line, highlight=False)
+            else:
+                print(Text.from_markup(line))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Nobody reads on: that is no error, and must not be reported again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        # What could not be written must not be tried, and reported, again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _fail(f"cannot write the answer: {error.strerror or error}", _EX_IOERR)
 
 
 def _rows(result: PsisResult) -> list[tuple[str, str]]:
@@ -158,7 +184,7 @@ def _rows(result: PsisResult) -> list[tuple[str, str]]:
     if result.status is PsisStatus.OK:
         low, high = result.khat_interval()
         rows += [
-            ("khat", f"{result.khat:.2f}, 90% interval {low:.2f} to {high:.2f}"),
+            ("khat", f"{show(result.khat)}, 90% interval {show(low)} to {show(high)}"),
             (
                 "threshold",
                 f"{result.threshold:.2f}, exceeded with probability "
@@ -176,9 +202,10 @@ def _rows(result: PsisResult) -> list[tuple[str, str]]:
 
 def _summary(result: PsisResult, verdict: Verdict) -> dict[str, Any]:
     """Return everything but the weights and the grid."""
-    numbers = result.to_dict()
-    del numbers["log_weights"], numbers["khat_posterior"]
+    arrays = ("log_weights", "khat_posterior")
+    numbers = {name: value for name, value in vars(result).items() if name not in arrays}
     return numbers | {
+        "status": result.status.name,
         "message": result.message,
         "khat_interval": result.khat_interval().tolist(),
         "exceedance_probability": result.exceedance_probability,
@@ -198,6 +225,6 @@ def _strict_json(value: Any) -> Any:
     return value
 
 
-def _fail(message: str, code: int) -> None:
+def _fail(message: str, code: int) -> NoReturn:
     print(f"vicheck: {message}", file=sys.stderr)
     sys.exit(code)

@@ -38,7 +38,7 @@ class Record:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Rebuild a record from what `to_dict` returned, also by way of JSON with null for NaN."""
+        """Rebuild a record from what `to_dict` returned, also by way of JSON; null becomes NaN."""
         return cls(**{name: _decode(item, cls._nested.get(name)) for name, item in values.items()})
 
     def __repr__(self) -> str:
@@ -52,11 +52,16 @@ class PsisStatus(Enum):
     OK = "khat was estimated"
     CONSTANT = "all ratios are equal: q matches p up to a constant, and khat is 0 by definition"
     TIED_AT_MAXIMUM = "all ratios in the tail are equal, so no distribution can be fitted to them"
-    TIED_AT_CUTOFF = "a quarter or more of the ratios in the tail equal the cut-off below it"
-    TOO_FEW_DRAWS = "fewer than 21 draws leave fewer than 5 ratios in the tail"
+    TIED_AT_CUTOFF = "too many of the ratios in the tail equal the cut-off below it"
+    TOO_FEW_DRAWS = "fewer than 21 draws are too few to have a tail"
     TOO_FEW_POSITIVE = "fewer ratios are positive than the tail needs; the others are zero"
     ALL_ZERO = "all ratios are zero (log ratio -inf): p vanishes wherever q put a draw"
     NOT_FINITE = "NaN or +inf among the log ratios"
+
+    @property
+    def code(self) -> int:
+        """Position among the statuses, for arrays of numbers."""
+        return list(PsisStatus).index(self)
 
     def __repr__(self) -> str:
         return f"PsisStatus.{self.name}"
@@ -82,7 +87,7 @@ class KhatPosterior(Record):
         return float(1.0 - cdf) if cdf.ndim == 0 else 1.0 - cdf
 
     def interval(self, level: float = 0.9) -> Floats:
-        """Return the central interval of a level, shape ``(..., 2)``; NaN where khat is."""
+        """Return the central interval of a level, shape ``(..., 2)``; NaN where no fit was made."""
         if not 0.0 < level < 1.0:
             raise ValueError(f"level must lie between 0 and 1, got {level}")
         tails = (0.5 * (1.0 - level), 0.5 * (1.0 + level))
@@ -103,7 +108,7 @@ class KhatPosterior(Record):
 
     def _quantile(self, probability: float) -> Floats:
         """Invert the distribution function by bisection, all rows at once."""
-        reach = 1.0 + 10.0 * np.minimum(np.abs(self.k_grid).max(axis=-1), 1e300)
+        reach = 1.0 + 100.0 * np.minimum(np.abs(self.k_grid).max(axis=-1), 1e300)
         low, high = -reach, reach
         for _ in range(45):
             middle = 0.5 * (low + high)
@@ -133,7 +138,7 @@ class PsisResult(Record):
     threshold: float
     """Largest khat that is reliable with this many draws."""
     min_draws: Any
-    """Number of draws from which on this khat is reliable."""
+    """Number of draws from which on this khat would be reliable, were there no cap of 0.7."""
     convergence_rate: Any
     """1 when the error falls as with independent draws, 0 when more draws do not help."""
     status: Any
@@ -298,7 +303,7 @@ def _encode(value: Any) -> Any:
 
 def _decode(value: Any, kind: type[Record] | type[Enum] | None) -> Any:
     if kind is None:
-        return np.nan if value is None else np.array(value) if isinstance(value, list) else value
+        return _decode_numbers(value)
     if issubclass(kind, Record):
         return _decode_records(value, kind)
     names = np.array(value, dtype=object)
@@ -306,6 +311,15 @@ def _decode(value: Any, kind: type[Record] | type[Enum] | None) -> Any:
     for index, name in np.ndenumerate(names):
         members[index] = kind[name]
     return members.item() if members.ndim == 0 else members
+
+
+def _decode_numbers(value: Any) -> Any:
+    if value is None:
+        return np.nan
+    if not isinstance(value, list):
+        return value
+    array = np.array(value)
+    return array.astype(np.float64) if array.dtype == object else array  # None becomes NaN
 
 
 def _decode_records(value: Any, kind: type[Record]) -> Any:

@@ -7,7 +7,7 @@ from typing import Literal
 from vicheck.records import Finding, PsisResult, PsisStatus, Verdict
 from vicheck.stats.reliability import GOOD_BELOW, USABLE_BELOW
 
-__all__ = ["judge_psis"]
+__all__ = ["judge_psis", "show"]
 
 Level = Literal["good", "usable", "unreliable", "none"]
 
@@ -32,9 +32,9 @@ _UNDEFINED_HINTS = {
 def judge_psis(result: PsisResult) -> Verdict:
     """Turn the PSIS of one vector of log ratios into a verdict.
 
-    ``good`` below 0.5, ``usable`` below the threshold, ``unreliable`` from there on, and ``none``
-    when khat is undefined. The threshold is min(1 - 1 / log10(S), 0.7); 0.5 and 0.7 are the
-    paper's (section 2.2).
+    ``good`` when khat is below 0.5 and the threshold, ``usable`` below the threshold,
+    ``unreliable`` from there on, and ``none`` when khat is undefined. The threshold is
+    min(1 - 1 / log10(S), 0.7); 0.5 and 0.7 are the paper's (section 2.2).
 
     Examples
     --------
@@ -80,7 +80,7 @@ def _judge_khat(result: PsisResult) -> Finding:
             hint="Nothing needs to be done.",
         )
     low, high = result.khat_interval()
-    khat = f"khat {result.khat:.2f} (90% interval {low:.2f} to {high:.2f})"
+    khat = f"khat {show(result.khat)} (90% interval {show(low)} to {show(high)})"
     threshold = f"the threshold {result.threshold:.2f} for {result.num_draws} draws"
     evidence = {"khat": result.khat, "threshold": result.threshold}
     if level == "good":
@@ -99,6 +99,15 @@ def _judge_khat(result: PsisResult) -> Finding:
             ),
             evidence=evidence,
             hint="Report estimates with the smoothed weights and their errors, not plain ones.",
+        )
+    if result.exceedance_probability < 0.5:  # the weak prior has lifted khat over the threshold
+        return Finding(
+            severity="bad",
+            sentence=(
+                f"Too few draws to call the approximation reliable: {khat} is above {threshold}."
+            ),
+            evidence=evidence,
+            hint="Draw at least 1000 times from q.",
         )
     return Finding(
         severity="bad",
@@ -144,9 +153,14 @@ def _judge_uncertainty(result: PsisResult) -> tuple[Finding, ...]:
                 f"with probability {above:.2f}."
             ),
             evidence={"exceedance_probability": above},
-            hint=f"Draw more than {result.num_draws} times from q: it is cheap, and settles it.",
+            hint=f"More than {result.num_draws} draws from q would narrow it down.",
         ),
     )
+
+
+def show(number: float) -> str:
+    """Write a number with two decimals, or three digits when it is huge."""
+    return f"{number:.2f}" if abs(number) < 1000.0 else f"{number:.3g}"
 
 
 def _sentence_case(text: str) -> str:

@@ -25,8 +25,19 @@ def write_npz_ratios(path):
 
 
 def write_csv(path):
-    rows = "\n".join(f"{p!r},{q!r},x" for p, q in zip(LOG_P.tolist(), LOG_Q.tolist(), strict=True))
-    path.write_text("# made by hand\nlog_p,log_q,note\n" + rows.replace(",x", ",0") + "\n")
+    rows = "\n".join(f"{p!r},x,{q!r}" for p, q in zip(LOG_P.tolist(), LOG_Q.tolist(), strict=True))
+    path.write_text("# made by hand\nlog_p,note,log_q\n" + rows + "\n")
+
+
+def write_csv_of_r(path):
+    lines = ['"","log_p","log_q"']
+    pairs = zip(LOG_P.tolist(), LOG_Q.tolist(), strict=True)
+    lines += [f'"{row}",{p!r},"{q!r}"' for row, (p, q) in enumerate(pairs, start=1)]
+    path.write_bytes("\r\n".join(lines).encode("utf-8-sig"))
+
+
+def write_npz_with_objects(path):
+    np.savez(path, log_p=LOG_P, log_q=LOG_Q, other=np.array([{}]))
 
 
 def write_csv_bare(path):
@@ -52,6 +63,8 @@ WRITERS = {
     "c.npz": write_npz_ratios,
     "d.csv": write_csv,
     "e.csv": write_csv_bare,
+    "g.csv": write_csv_of_r,
+    "h.npz": write_npz_with_objects,
     "f.parquet": write_parquet,
 }
 
@@ -137,10 +150,34 @@ def test_bad_binary_is_explained(tmp_path, save, message):
 
 
 def test_missing_column_and_half_a_pair(written):
-    with pytest.raises(InputFileError, match="has no column 'lp'; it has"):
+    with pytest.raises(InputFileError, match=r"has no column 'lp'; it has|array without a name"):
         read_log_ratios(str(written), log_p="lp", log_q="lq")
     with pytest.raises(InputFileError, match="go together, but log_q is missing"):
         read_log_ratios(str(written), log_p="lp")
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "message"),
+    [
+        ("log_p,log_p\n1,2\n", (None, None), "name the two log densities"),
+        ("log_p,log_p,log_q\n1,2,3\n", (None, None), "has 2 columns called 'log_p'"),
+        ("log_p,log_q\n1,2\n", ("log_p", "log_p"), "both 'log_p'"),
+    ],
+)
+def test_ambiguous_columns_are_refused(tmp_path, text, columns, message):
+    path = tmp_path / "draws.csv"
+    path.write_text(text)
+    with pytest.raises(InputFileError, match=message):
+        read_log_ratios(str(path), log_p=columns[0], log_q=columns[1])
+
+
+def test_zip_without_arrays(tmp_path):
+    import zipfile
+
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("draws.csv", "1\n2\n")
+    with pytest.raises(InputFileError, match="must be real numbers"):
+        read_log_ratios(str(tmp_path / "a.zip"))
 
 
 def test_missing_file():

@@ -119,13 +119,48 @@ def test_infinite_order_needs_bounded_ratios():
     wide = vicheck.divergences(log_ratios_of(1.5, 20_000), orders=[np.inf]).renyi[np.inf]
     assert wide.value == pytest.approx(np.log(1.5), abs=0.01)
     narrow = vicheck.divergences(log_ratios_of(0.9, 20_000), orders=[np.inf]).renyi[np.inf]
-    assert "not bounded" in narrow.reason
+    assert "seem unbounded" in narrow.reason
+
+
+def test_large_orders_and_orders_next_to_one():
+    log_ratios = log_ratios_of(1.5, 20_000)
+    d = vicheck.divergences(log_ratios, orders=[200.0, 2000.0, 1e5, np.inf, 1 + 1e-13, 1 - 1e-13])
+    assert d.renyi[200.0].value < d.renyi[2000.0].value < d.renyi[1e5].value
+    assert d.renyi[1e5].value == pytest.approx(d.renyi[np.inf].value, abs=1e-3)
+    for order in (1 + 1e-13, 1 - 1e-13):
+        assert d.renyi[order].value == d.kl_p_q.value
+
+
+def test_a_heavy_left_tail_gates_negative_orders():
+    measure = vicheck.divergences(log_ratios_of(1.5, 20_000), orders=-3.0).renyi[-3.0]
+    assert np.isnan(measure.value)
+    assert "khat of r^-3" in measure.reason
+
+
+def test_a_finite_quantity_is_not_called_infinite():
+    d = vicheck.divergences(5.0 * np.random.default_rng(1).normal(size=1000), orders=[0.5, 2.0])
+    assert "infinite" not in d.log_evidence.reason + d.renyi[0.5].reason
+    assert "are too few" in d.log_evidence.reason
+    assert "by this estimate the divergence is infinite" in d.renyi[2.0].reason
+
+
+def test_the_warning_points_at_the_caller():
+    with pytest.warns(vicheck.UndefinedKhatWarning) as caught:
+        vicheck.divergences(np.full(50, np.nan))
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("bad", [["a"] * 30, np.ones(30) * 1j, np.ma.masked_equal([1.0, 2.0], 2)])
+def test_wrong_types_are_named(bad):
+    with pytest.raises(TypeError, match="log_ratios must"):
+        vicheck.divergences(bad)
 
 
 def test_wrong_input_is_named():
     with pytest.raises(ValueError, match=r"log_ratios must have shape \(S,\), got shape \(2, 2\)"):
         vicheck.divergences([[1.0, 2.0], [3.0, 4.0]])
-    with pytest.raises(ValueError, match="orders must be numbers, got NaN"):
+    with pytest.raises(ValueError, match=r"orders must be real numbers or \+inf, got nan"):
         vicheck.divergences(np.arange(30.0), orders=[np.nan])
     with pytest.raises(ValueError, match=r"smoothed must be psis\(log_ratios\)"):
         vicheck.divergences(np.arange(30.0), smoothed=vicheck.psis(np.arange(31.0)))

@@ -77,11 +77,14 @@ def test_truncated_weights_are_those_of_loo(loo, theta, log_ratios):
 
 
 def test_truncation_caps_the_largest_weight():
-    log_ratios = np.zeros(100)
-    log_ratios[0] = 50.0
-    weights = np.exp(truncated_log_weights(log_ratios))
+    """One of 100 ratios is 50 times the others: it is cut to sqrt(100) times the mean."""
+    ratios = np.ones(100)
+    ratios[0] = 50.0
+    cut = 10.0 * ratios.mean()
+    weights = np.exp(truncated_log_weights(np.log(ratios)))
     assert weights.sum() == pytest.approx(1.0)
-    assert np.exp(importance_log_weights(log_ratios))[0] == pytest.approx(1.0)
+    assert weights[0] == pytest.approx(cut / (99.0 + cut))
+    assert np.exp(importance_log_weights(np.log(ratios)))[0] == pytest.approx(50.0 / 149.0)
 
 
 def test_plain_estimates_are_those_of_numpy(rng):
@@ -174,8 +177,27 @@ def test_khat_of_a_rare_event_uses_the_few_positive_products(rng):
     assert np.isfinite(khat_of(rare, narrow_normal_log_ratios(theta, 0.7)))
 
 
-def test_khat_of_a_constant_is_zero(rng):
-    assert khat_of(np.full(100, 3.0), rng.normal(size=100), center=3.0) == 0.0
+@pytest.mark.parametrize("constant", [3.0, 0.1, 1e8 / 3, 0.0])
+def test_khat_of_a_constant_is_zero(rng, constant):
+    assert khat_of(np.full(1000, constant), rng.normal(size=1000)) == 0.0
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_heavier_of_the_two_tails_decides(rng, sign):
+    theta = 0.7 * rng.normal(size=20_000)
+    log_ratios = narrow_normal_log_ratios(theta, 0.7)
+    one_sided = sign * theta**4
+    assert khat_of(one_sided, log_ratios) == pytest.approx(khat_of(-one_sided, log_ratios))
+    assert khat_of(one_sided, log_ratios) > vicheck.psis_khat(log_ratios)
+
+
+def test_khat_of_ignores_draws_of_weight_zero(rng):
+    theta = rng.normal(size=1000)
+    log_ratios = 0.3 * theta**2
+    log_ratios[:5] = -np.inf
+    broken = theta.copy()
+    broken[:5] = np.nan
+    assert np.isfinite(khat_of(broken, log_ratios))
 
 
 @pytest.mark.filterwarnings("ignore::vicheck.UndefinedKhatWarning")
@@ -189,6 +211,30 @@ def test_draws_of_weight_zero_do_not_count():
     estimate = expectation([1.0, 3.0, np.nan], log_weights)
     assert estimate.mean == 2.0
     assert np.isfinite(estimate.mcse)
+
+
+def test_quantiles_of_equal_weights_are_order_statistics():
+    result = quantiles(np.arange(100.0), plain_log_weights(100), np.arange(1, 101) / 100)
+    np.testing.assert_array_equal(result.value, np.arange(100.0))
+
+
+@pytest.mark.filterwarnings("ignore::vicheck.UndefinedKhatWarning")
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_estimates_from_undefined_ratios_are_nan(rng, bad):
+    result = estimates(rng.normal(size=100), np.full(100, bad))
+    assert np.isfinite(result["plain"].mean)
+    for name in ("is", "tis", "psis"):
+        assert np.isnan(result[name].mean)
+        assert np.isnan(result[name].ess)
+
+
+def test_floating_point_errors_of_the_user_do_not_reach_us(rng):
+    theta = 30.0 * rng.normal(size=1000)
+    with np.errstate(all="raise"):
+        vicheck.estimates(theta, theta)
+        vicheck.divergences(theta)
+        khat_of(theta, theta)
+        vicheck.psis(np.linspace(-1e4, 0.0, 1000)).khat_interval()
 
 
 def test_quantiles_of_several_quantities(rng):
@@ -215,9 +261,28 @@ def test_quantiles_of_several_quantities(rng):
         (lambda: quantiles([1.0], [0.0], 1.5), r"probabilities must lie between 0 and 1, got 1.5"),
         (lambda: khat_of([1.0], [[0.0]]), r"log_ratios must have shape \(S,\)"),
         (lambda: khat_of([1.0], [0.0, 1.0]), "one row for each of the 2 draws"),
-        (lambda: estimates([1.0], []), r"log_ratios must have shape \(S,\), got shape \(0,\)"),
+        (lambda: quantiles(np.ones((1, 0)), [0.0], 0.5), "at least one quantity, got shape"),
+        (
+            lambda: khat_of(np.arange(30.0), np.arange(30.0), center=[1, 2]),
+            "center must be a number",
+        ),
+        (lambda: estimates([1.0], []), r"log_ratios must not be empty, got shape \(0,\)"),
     ],
 )
 def test_wrong_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.ma.masked_equal([1.0, 2.0], 2.0), "values must be real numbers, got a masked array"),
+        (["1", "2"], "values must be real numbers, got dtype <U1"),
+        ([None, None], "values must be real numbers, got dtype object"),
+        ([1j, 2j], "values must be real numbers, got dtype complex128"),
+    ],
+)
+def test_values_of_a_wrong_type_are_named(values, message):
+    with pytest.raises(TypeError, match=message):
+        expectation(values, plain_log_weights(2))

@@ -107,7 +107,24 @@ def assert_versions_agree(rows):
         np.testing.assert_allclose(compiled, oracle, rtol=1e-9, atol=tolerance)
 
 
-@pytest.mark.parametrize("shape", [(30, 100), (5, 4, 25), (3, 30_000), (1, 50)])
+@given(
+    arrays(
+        np.float64,
+        st.tuples(st.integers(1, 12), st.integers(1, 60)),
+        elements=st.floats(-100, 100, width=16) | st.sampled_from([-np.inf, np.inf, np.nan]),
+    )
+)
+def test_any_batch_equals_a_loop(log_ratios):
+    batch = vicheck.psis(log_ratios)
+    for row, values in enumerate(log_ratios):
+        single = vicheck.psis(values)
+        assert batch.status[row] is single.status
+        assert batch.khat[row] == pytest.approx(single.khat, abs=1e-9, nan_ok=True)
+        assert batch.num_invalid[row] == single.num_invalid
+        np.testing.assert_allclose(batch.log_weights[row], single.log_weights, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(30, 100), (5, 4, 25), (3, 30_000), (30, 20_000), (1, 50)])
 def test_a_batch_equals_a_loop(rng, shape):
     log_ratios = rng.normal(size=shape)
     log_ratios.reshape(-1, shape[-1])[0, :3] = -np.inf
@@ -168,7 +185,13 @@ def test_other_types_are_raised_to_float64(rng, dtype):
 
 
 def test_input_is_never_changed(rng):
-    for values in (rng.normal(size=9000), rng.normal(size=(30, 300)), rng.normal(size=100)):
+    for values in (
+        rng.normal(size=9000),
+        rng.normal(size=(30, 300)),
+        rng.normal(size=100),
+        rng.normal(size=9000).astype(np.float32),
+        rng.normal(size=(300, 30)).T,
+    ):
         before = values.copy()
         values.flags.writeable = False
         vicheck.psis(values)
@@ -186,6 +209,40 @@ def test_any_memory_layout(rng):
 
 def test_lists_are_welcome():
     assert vicheck.psis(list(range(100))).tail_length == 20
+
+
+def test_the_size_of_an_offset_does_not_matter(rng):
+    rounded = np.round(rng.normal(size=(2, 6000)) * 2.0**20) / 2.0**20
+    for offset in (2.0**30, -(2.0**30)):  # exact: the sums need 50 bits
+        for rows in (rounded, rounded[0, :1000]):
+            plain, shifted = vicheck.psis(rows), vicheck.psis(rows + offset)
+            np.testing.assert_array_equal(shifted.khat, plain.khat)
+            np.testing.assert_array_equal(shifted.log_weights, plain.log_weights)
+
+
+def test_constants_of_the_compiled_code_are_those_of_the_rest():
+    from vicheck.stats import gpd, tail
+
+    for name in ("PRIOR_SHAPE", "PRIOR_WEIGHT", "MAX_LOG_SPREAD"):
+        assert getattr(rows_compiled, name) == getattr(gpd, name)
+    assert rows_compiled.MAX_LINEAR_SPAN == tail.MAX_LINEAR_SPAN
+    for name in ("OK", "TIED_AT_MAXIMUM", "TIED_AT_CUTOFF", "TOO_FEW_POSITIVE"):
+        assert getattr(rows_compiled, name) == vicheck.PsisStatus[name].code
+
+
+def test_compiled_exponential():
+    x = -np.concatenate([np.linspace(0.0, 40.0, 4001), np.linspace(40.0, 700.0, 4001)])
+    for value in x:
+        total, square = rows_compiled._exp_sums(np.array([value]))
+        assert total == pytest.approx(np.exp(value), rel=3e-15 if value > -40 else 1e-13)
+        assert square == pytest.approx(total**2, rel=1e-15)
+
+
+def test_read_only_input_is_not_compiled_for_anew(rng):
+    values = rng.normal(size=9000)
+    values.flags.writeable = False
+    vicheck.psis(values)
+    assert len(rows_compiled.smooth_rows.signatures) == 1
 
 
 def test_only_the_tail_changes(rng):

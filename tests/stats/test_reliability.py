@@ -30,8 +30,13 @@ def test_min_draws_of_odd_khats():
     assert reliability.min_draws(0.999) == np.inf
 
 
-def test_convergence_rate_is_that_of_posterior():
-    # R package posterior, ps_convergence_rate: its formula, worked out independently.
+def test_the_example_of_posterior():
+    """pareto_diags in the vignette of the R package posterior, for 4000 draws and khat 0.67."""
+    assert reliability.min_draws(0.669) == pytest.approx(1051, abs=5)
+    assert reliability.convergence_rate(0.669, 4000) == pytest.approx(0.64, abs=0.005)
+
+
+def test_convergence_rate_follows_its_formula():
     def formula(k, size):
         return (2 * (k - 1) * size ** (2 * k + 1) + (1 - 2 * k) * size ** (2 * k) + size**2) / (
             (size - 1) * (size - size ** (2 * k))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import sys
 import zipfile
@@ -20,15 +21,14 @@ _LOG_P, _LOG_Q = "log_p", "log_q"
 _STAN_COLUMN = "log_g__"
 
 _NPY_MAGIC = b"\x93NUMPY"
-_ZIP_MAGIC = b"PK"
+_ZIP_MAGIC = b"PK\x03\x04"
 _PARQUET_MAGIC = b"PAR1"
 
-Columns = dict[str, NDArray[Any]]
+Floats = NDArray[np.float64]
+Columns = tuple[str, ...]
 
 
-def read_log_ratios(
-    source: str, *, log_p: str | None = None, log_q: str | None = None
-) -> NDArray[np.float64]:
+def read_log_ratios(source: str, *, log_p: str | None = None, log_q: str | None = None) -> Floats:
     """Read log ratios from a file, or from standard input for ``-``.
 
     Parameters
@@ -36,7 +36,7 @@ def read_log_ratios(
     source
         Path of a ``.npy``, ``.npz``, ``.csv`` or ``.parquet`` file; the content, not the name,
         tells which. Lines of a CSV file that start with ``#`` are skipped, and a first line
-        without numbers is the header.
+        without numbers is the header. Columns that are not asked for may hold anything.
     log_p, log_q
         Names of the columns with the two log densities, whose difference is taken. Without them:
         a column ``log_ratios``, or columns ``log_p`` and ``log_q``, or the only column there is.
@@ -56,44 +56,94 @@ def read_log_ratios(
     if (log_p is None) != (log_q is None):
         missing = "log_q" if log_q is None else "log_p"
         raise InputFileError(f"log_p and log_q go together, but {missing} is missing")
+    wanted = None if log_p is None or log_q is None else (log_p, log_q)
+    if log_p is not None and log_p == log_q:
+        raise InputFileError(f"log_p and log_q are both {log_p!r}: their difference would be zero")
+    if source == "-" and sys.stdin is None:
+        raise InputFileError("standard input is closed")
     content = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
     name = "standard input" if source == "-" else source
     if not content.strip():
         raise InputFileError(f"{name} is empty")
-    return _pick(_read_columns(content, name), name, log_p, log_q)
-
-
-def _read_columns(content: bytes, name: str) -> Columns:
     if content.startswith(_PARQUET_MAGIC):
-        return _read_parquet(content, name)
-    if content.startswith((_NPY_MAGIC, _ZIP_MAGIC)):
-        return _read_numpy(content, name)
-    return _read_csv(content, name)
+        columns = _read_parquet(content, name, wanted)
+    elif content.startswith((_NPY_MAGIC, _ZIP_MAGIC)):
+        columns = _read_numpy(content, name, wanted)
+    else:
+        columns = _read_csv(content, name, wanted)
+    vectors = [_as_vector(column, name) for column in columns]
+    if len(vectors) == 1:
+        return vectors[0]
+    first, second = vectors
+    if first.size != second.size:
+        raise InputFileError(f"{name}: {first.size} values of log_p but {second.size} of log_q")
+    with np.errstate(invalid="ignore"):  # -inf - -inf is NaN, which psis reports
+        return first - second
 
 
-def _read_numpy(content: bytes, name: str) -> Columns:
+def _choose(names: list[str], wanted: Columns | None, name: str) -> Columns:
+    """Return the name of the column with log ratios, or those of log_p and log_q."""
+    if _STAN_COLUMN in names:
+        raise InputFileError(
+            f"{name} is variational output of Stan, whose first row is a mean and no draw: "
+            "remove that row, and rename the columns log_p__ and log_g__ to log_p and log_q"
+        )
+    if not names:
+        raise InputFileError(f"{name} holds no columns")
+    chosen = wanted or _choose_by_name(names)
+    if chosen is None:
+        raise InputFileError(
+            f"{name} has columns {_listed(names)}: name the two log densities by "
+            "--log-p and --log-q, or call a column log_ratios"
+        )
+    for key in chosen:
+        if key not in names:
+            raise InputFileError(f"{name} has no column {key!r}; it has {_listed(names)}")
+        if names.count(key) > 1:
+            raise InputFileError(f"{name} has {names.count(key)} columns called {key!r}")
+    return chosen
+
+
+def _choose_by_name(names: list[str]) -> Columns | None:
+    for key in _RATIO_NAMES:
+        if key in names:
+            return (key,)
+    if _LOG_P in names and _LOG_Q in names:
+        return (_LOG_P, _LOG_Q)
+    return (names[0],) if len(names) == 1 else None
+
+
+def _read_numpy(content: bytes, name: str, wanted: Columns | None) -> list[NDArray[Any]]:
     try:
         loaded = np.load(io.BytesIO(content), allow_pickle=False)
         if isinstance(loaded, np.ndarray):
-            return {"": loaded}
-        return {key: loaded[key] for key in loaded.files}
+            if wanted:
+                raise InputFileError(
+                    f"{name} holds one array without a name, so --log-p and --log-q do not apply"
+                )
+            return [loaded]
+        return [np.asarray(loaded[key]) for key in _choose(list(loaded.files), wanted, name)]
+    except InputFileError:
+        raise
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
         raise InputFileError(f"{name} is not a readable NumPy file: {error}") from None
 
 
-def _read_parquet(content: bytes, name: str) -> Columns:
+def _read_parquet(content: bytes, name: str, wanted: Columns | None) -> list[NDArray[Any]]:
     require_extra("parquet")
     import pyarrow
     import pyarrow.parquet
 
     try:
-        table = pyarrow.parquet.read_table(io.BytesIO(content))
+        file = pyarrow.parquet.ParquetFile(io.BytesIO(content))
+        chosen = _choose(file.schema_arrow.names, wanted, name)
+        table = file.read(columns=list(chosen))
     except (pyarrow.ArrowException, OSError) as error:
         raise InputFileError(f"{name} is not a readable Parquet file: {error}") from None
-    return {key: table[key].to_numpy() for key in table.column_names}
+    return [table[key].to_numpy() for key in chosen]
 
 
-def _read_csv(content: bytes, name: str) -> Columns:
+def _read_csv(content: bytes, name: str, wanted: Columns | None) -> list[NDArray[Any]]:
     try:
         lines = content.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
@@ -105,40 +155,48 @@ def _read_csv(content: bytes, name: str) -> Columns:
         raise InputFileError(f"{name} holds no data, only comments")
     first = _cells(lines[start])
     header = [] if any(_is_number(cell) for cell in first) else first
-    body = lines[start + 1 :] if header else lines[start:]
+    names = header or [str(column) for column in range(len(first))]
+    chosen = [names.index(key) for key in _choose(names, wanted, name)]
+    body = lines[start + bool(header) :]
     if not any(_holds_data(line) for line in body):
         raise InputFileError(f"{name} has a header but no draws")
+    fault = _first_fault(body, start + bool(header) + 1, len(first), name)
+    if fault:
+        raise InputFileError(fault)
     try:
-        table = np.loadtxt(body, delimiter=",", comments="#", ndmin=2)
-    except ValueError as error:
-        raise InputFileError(
-            _first_fault(lines, start, bool(header), name) or f"{name}: {error}"
-        ) from None
-    keys = header or [str(column) for column in range(len(first))]
-    if len(keys) != table.shape[1]:
-        raise InputFileError(
-            f"{name}: the header names {len(keys)} columns, but the lines hold {table.shape[1]}"
+        table = np.loadtxt(
+            body, delimiter=",", comments="#", quotechar='"', ndmin=2, usecols=chosen
         )
-    return dict(zip(keys, table.T, strict=True))
+    except ValueError:
+        raise InputFileError(
+            _first_fault(body, start + bool(header) + 1, len(first), name, chosen)
+            or f"{name} holds something that is not a number"
+        ) from None
+    return list(table.T)
 
 
-def _first_fault(lines: list[str], start: int, has_header: bool, name: str) -> str:
-    """Say which line cannot be read, and why."""
-    width = len(_cells(lines[start]))
-    for number, line in enumerate(lines[start + has_header :], start=start + has_header + 1):
-        cells = _cells(line)
+def _first_fault(
+    body: list[str], first_number: int, width: int, name: str, columns: list[int] | None = None
+) -> str:
+    """Say which line is too long or too short, or has no number in one of the columns."""
+    for number, line in enumerate(body, start=first_number):
         if not _holds_data(line):
             continue
-        if len(cells) != width:
-            return f"{name}, line {number}: expected {width} values, got {len(cells)}"
-        for column, cell in enumerate(cells, start=1):
-            if not _is_number(cell):
-                return f"{name}, line {number}, column {column}: {cell!r} is not a number"
+        if columns is None:
+            if line.count(",") + 1 != width and len(_cells(line)) != width:
+                return f"{name}, line {number}: expected {width} values, got {len(_cells(line))}"
+            continue
+        cells = _cells(line)
+        for column in columns:
+            if not _is_number(cells[column]):
+                return (
+                    f"{name}, line {number}, column {column + 1}: {cells[column]!r} is not a number"
+                )
     return ""
 
 
 def _cells(line: str) -> list[str]:
-    return [cell.strip().strip('"') for cell in line.split(",")]
+    return [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True))]
 
 
 def _holds_data(line: str) -> bool:
@@ -153,40 +211,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _pick(columns: Columns, name: str, log_p: str | None, log_q: str | None) -> NDArray[np.float64]:
-    """Return the log ratios that the columns hold."""
-    if _STAN_COLUMN in columns:
-        raise InputFileError(
-            f"{name} is variational output of Stan, whose first row is a mean and no draw: "
-            "remove that row, and rename the columns log_p__ and log_g__ to log_p and log_q"
-        )
-    if log_p is not None and log_q is not None:
-        for key in (log_p, log_q):
-            if key not in columns:
-                raise InputFileError(f"{name} has no column {key!r}; it has {_listed(columns)}")
-        return _difference(columns[log_p], columns[log_q], name)
-    for key in _RATIO_NAMES:
-        if key in columns:
-            return _vector(columns[key], name)
-    if _LOG_P in columns and _LOG_Q in columns:
-        return _difference(columns[_LOG_P], columns[_LOG_Q], name)
-    if len(columns) == 1:
-        return _vector(next(iter(columns.values())), name)
-    raise InputFileError(
-        f"{name} has columns {_listed(columns)}: name the two log densities by "
-        "--log-p and --log-q, or call a column log_ratios"
-    )
-
-
-def _difference(log_p: NDArray[Any], log_q: NDArray[Any], name: str) -> NDArray[np.float64]:
-    first, second = _vector(log_p, name), _vector(log_q, name)
-    if first.size != second.size:
-        raise InputFileError(f"{name}: {first.size} values of log_p but {second.size} of log_q")
-    with np.errstate(invalid="ignore"):  # -inf - -inf is NaN, which psis reports
-        return first - second
-
-
-def _vector(values: NDArray[Any], name: str) -> NDArray[np.float64]:
+def _as_vector(values: NDArray[Any], name: str) -> Floats:
     if values.dtype.kind not in "fiu":
         raise InputFileError(f"{name}: log ratios must be real numbers, got dtype {values.dtype}")
     if values.ndim != 1 or values.size == 0:
@@ -194,5 +219,5 @@ def _vector(values: NDArray[Any], name: str) -> NDArray[np.float64]:
     return np.asarray(values, dtype=np.float64)
 
 
-def _listed(columns: Columns) -> str:
-    return ", ".join(repr(key) for key in columns)
+def _listed(names: list[str]) -> str:
+    return ", ".join(repr(key) for key in names)

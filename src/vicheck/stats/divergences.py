@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vicheck.records import Divergences, Measure, PsisResult
-from vicheck.stats.psis import psis
+from vicheck.stats.psis import as_vector, psis_quietly, warn_undefined
 
 __all__ = ["divergences"]
 
 Floats = NDArray[np.float64]
 
+# Orders so close to 1 that the quotient would lose its digits: the limit, KL(p, q), is closer.
+_NEXT_TO_ONE = 1e-6
+
 
 def divergences(
     log_ratios: ArrayLike,
     *,
-    orders: Iterable[float] = (0.5, 2.0),
+    orders: ArrayLike = (0.5, 2.0),
     smoothed: PsisResult | None = None,
 ) -> Divergences:
     """Estimate ELBO, log evidence and divergences from log ratios at draws from q.
@@ -29,7 +30,7 @@ def divergences(
         ``log_p - log_q`` at draws from q, shape ``(S,)``. The ELBO and the evidence need both
         densities with their constants; the divergences do not.
     orders
-        Orders alpha of the Renyi divergences D_alpha(p || q), any real numbers.
+        Orders alpha of the Renyi divergences D_alpha(p || q): real numbers or +inf.
     smoothed
         ``psis(log_ratios)``, when it is there already.
 
@@ -56,13 +57,14 @@ def divergences(
     >>> print(d.kl_q_p)                                    # exactly 0.01036
     0.01035 +- 0.00015
     """
-    log_r = np.asarray(log_ratios, dtype=np.float64)
-    if log_r.ndim != 1 or log_r.size == 0:
-        raise ValueError(f"log_ratios must have shape (S,), got shape {log_r.shape}")
-    alphas = [float(order) for order in orders]
-    if any(np.isnan(alpha) for alpha in alphas):
-        raise ValueError("orders must be numbers, got NaN")
-    result = psis(log_r) if smoothed is None else smoothed
+    log_r = as_vector(log_ratios)
+    alphas = np.atleast_1d(np.asarray(orders, dtype=np.float64)).tolist()
+    for alpha in alphas:
+        if not alpha > -np.inf:
+            raise ValueError(f"orders must be real numbers or +inf, got {alpha}")
+    result = psis_quietly(log_r) if smoothed is None else smoothed
+    if smoothed is None:
+        warn_undefined(result)
     if result.log_weights.shape != log_r.shape:
         raise ValueError(
             f"smoothed must be psis(log_ratios): expected log weights of shape {log_r.shape}, "
@@ -125,7 +127,7 @@ def _chi_square(result: PsisResult) -> Measure:
 
 
 def _renyi(alpha: float, log_r: Floats, result: PsisResult) -> Measure:
-    if alpha == 1.0:
+    if abs(alpha - 1.0) < _NEXT_TO_ONE:
         return _kl_p_q(log_r, result)
     if alpha == np.inf:
         return _renyi_infinite(result)
@@ -136,13 +138,8 @@ def _renyi(alpha: float, log_r: Floats, result: PsisResult) -> Measure:
     reason = _gate(max(alpha, 1.0), result)  # the evidence itself is a moment of order 1
     if reason:
         return Measure(np.nan, np.nan, reason)
-    u = _relative_weights(result)
-    powers = u**alpha
-    moment = float(powers.mean())
-    influence = powers / moment - alpha * u
-    return Measure(
-        float(np.log(moment) / (alpha - 1.0)), _standard_error(influence / (alpha - 1.0))
-    )
+    log_powers = alpha * (result.log_weights + np.log(result.num_draws))
+    return _from_log_powers(alpha, log_powers, _relative_weights(result))
 
 
 def _renyi_zero(result: PsisResult) -> Measure:
@@ -160,7 +157,9 @@ def _renyi_zero(result: PsisResult) -> Measure:
 def _renyi_infinite(result: PsisResult) -> Measure:
     """Log of the largest p / q, which a negative khat says is finite."""
     if not result.khat <= 0.0:
-        return Measure(np.nan, np.nan, _undefined(result) or "the ratios are not bounded: khat > 0")
+        return Measure(
+            np.nan, np.nan, _undefined(result) or "khat is above 0: the ratios seem unbounded"
+        )
     value = result.log_weights.max() + np.log(result.num_draws)
     return Measure(float(value), np.nan)
 
@@ -170,15 +169,25 @@ def _renyi_negative(alpha: float, log_r: Floats, result: PsisResult) -> Measure:
     reason = _gate(1.0, result)
     if reason or result.num_zero:
         return Measure(np.nan, np.nan, reason or f"{result.num_zero} draws lie where p is zero")
-    powers = psis(alpha * log_r)
+    powers = psis_quietly(alpha * log_r)
     if not powers.khat < powers.threshold:
         return Measure(
             np.nan, np.nan, f"khat of r^{alpha:g} is {powers.khat:.2f}: its mean is not estimable"
         )
-    shift = result.log_normalizer - np.log(result.num_draws)
-    log_moment = powers.log_normalizer - np.log(result.num_draws) - alpha * shift
-    influence = _relative_weights(powers) - alpha * _relative_weights(result)
-    return Measure(float(log_moment / (alpha - 1.0)), _standard_error(influence / (alpha - 1.0)))
+    log_evidence = result.log_normalizer - np.log(result.num_draws)
+    log_powers = powers.log_weights + powers.log_normalizer - alpha * log_evidence
+    return _from_log_powers(alpha, log_powers, _relative_weights(result))
+
+
+def _from_log_powers(alpha: float, log_powers: Floats, u: Floats) -> Measure:
+    """Return log(mean(u^alpha)) / (alpha - 1) from the logarithms of the powers."""
+    peak = log_powers.max()
+    with np.errstate(under="ignore"):
+        powers = np.exp(log_powers - peak)
+    mean = powers.mean()
+    value = (peak + np.log(mean)) / (alpha - 1.0)
+    error = _standard_error((powers / mean - alpha * u) / (alpha - 1.0))
+    return Measure(float(value) + 0.0, error)  # + 0.0 turns -0.0 into 0.0
 
 
 def _gate(order: float, result: PsisResult) -> str:
@@ -190,8 +199,8 @@ def _gate(order: float, result: PsisResult) -> str:
     if effective < result.threshold:
         return ""
     name = f"order {order:g} times khat {result.khat:.2f} is {effective:.2f}"
-    if effective >= 1.0:
-        return f"{name}: the divergence is infinite"
+    if order > 1.0 and effective >= 1.0:
+        return f"{name}: by this estimate the divergence is infinite"
     return (
         f"{name}, above the threshold {result.threshold:.2f}: {result.num_draws} draws are too few"
     )
@@ -203,7 +212,8 @@ def _undefined(result: PsisResult) -> str:
 
 def _relative_weights(result: PsisResult) -> Floats:
     """Return the estimates of p(theta | y) / q(theta) at the draws."""
-    return np.asarray(np.exp(result.log_weights + np.log(result.num_draws)))
+    with np.errstate(under="ignore"):
+        return np.asarray(np.exp(result.log_weights + np.log(result.num_draws)))
 
 
 def _standard_error(values: Floats) -> float:

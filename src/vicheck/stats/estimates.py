@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from vicheck.records import Estimate, PsisStatus, QuantileEstimate
 from vicheck.stats.gpd import fit_gpd, quartile_index
-from vicheck.stats.psis import default_tail_length, fit_khat, psis
+from vicheck.stats.psis import as_vector, default_tail_length, psis_quietly, warn_undefined
 from vicheck.stats.tail import select_tail
 
 __all__ = [
@@ -30,6 +30,9 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
+# Deviations from the mean of no more than this many rounding errors are none.
+_ROUNDING_ERRORS = 64
+
 
 def plain_log_weights(num_draws: int) -> Floats:
     """Return equal log weights, those of the plain estimate: trust q as it is."""
@@ -38,8 +41,12 @@ def plain_log_weights(num_draws: int) -> Floats:
 
 def importance_log_weights(log_ratios: ArrayLike) -> Floats:
     """Return the normalised log ratios themselves: importance sampling, the paper's equation 3."""
-    log_r = _log_ratio_vector(log_ratios)
-    return np.asarray(log_r - np.logaddexp.reduce(log_r))
+    log_r = as_vector(log_ratios)
+    peak = log_r.max()
+    if not np.isfinite(peak):
+        return np.full(log_r.size, np.nan)
+    with np.errstate(under="ignore"):
+        return np.asarray(log_r - peak - np.log(np.exp(log_r - peak).sum()))
 
 
 def truncated_log_weights(log_ratios: ArrayLike) -> Floats:
@@ -51,9 +58,9 @@ def truncated_log_weights(log_ratios: ArrayLike) -> Floats:
     >>> np.exp(truncated_log_weights(np.log([1.0, 1.0, 1.0, 97.0]))).round(3)
     array([0.019, 0.019, 0.019, 0.943])
     """
-    log_r = _log_ratio_vector(log_ratios)
-    cut = np.logaddexp.reduce(log_r) - 0.5 * np.log(log_r.size)
-    return importance_log_weights(np.minimum(log_r, cut))
+    # For normalised weights the mean is 1 / S, and sqrt(S) times the mean is 1 / sqrt(S).
+    log_weights = importance_log_weights(log_ratios)
+    return importance_log_weights(np.minimum(log_weights, -0.5 * np.log(log_weights.size)))
 
 
 def expectation(values: ArrayLike, log_weights: ArrayLike) -> Estimate:
@@ -98,7 +105,7 @@ def expectation(values: ArrayLike, log_weights: ArrayLike) -> Estimate:
         sd = np.sqrt(spread / (1.0 - sum_of_squares))
         mcse = np.sqrt(np.tensordot(weights**2, square, axes=1))
         mcse_sd = np.sqrt(np.tensordot(weights**2, (square - spread) ** 2, axes=1)) / (2.0 * sd)
-        ess = np.where(mcse > 0.0, spread / mcse**2, 1.0 / sum_of_squares)
+        ess = np.where(mcse == 0.0, 1.0 / sum_of_squares, spread / mcse**2)
     return Estimate(*(_unwrap(part) for part in (mean, sd, mcse, mcse_sd, ess)))
 
 
@@ -136,6 +143,8 @@ def quantiles(
     probs = np.asarray(probabilities, dtype=np.float64)
     if not ((probs >= 0.0) & (probs <= 1.0)).all():
         raise ValueError(f"probabilities must lie between 0 and 1, got {probs.tolist()}")
+    if h.size == 0:
+        raise ValueError(f"values must hold at least one quantity, got shape {h.shape}")
     flat = h.reshape(len(h), -1)
     columns = [_column_quantiles(column, weights, probs.ravel()) for column in flat.T]
     shape = (*probs.shape, *h.shape[1:])
@@ -144,7 +153,21 @@ def quantiles(
 
 
 def estimates(values: ArrayLike, log_ratios: ArrayLike) -> dict[str, Estimate]:
-    """Return the plain, importance-sampled, truncated and Pareto-smoothed estimates side by side.
+    """Estimate means and sds of quantities in four ways side by side.
+
+    Parameters
+    ----------
+    values
+        The quantities at each draw from q, shape ``(S,)`` or ``(S, ...)``.
+    log_ratios
+        Log importance ratios of the draws, ``log_p - log_q``, shape ``(S,)``.
+
+    Returns
+    -------
+    dict
+        An `Estimate` for each of ``"plain"`` (equal weights: q as it is), ``"is"`` (importance
+        sampling), ``"tis"`` (truncated, Ionides 2008) and ``"psis"`` (Pareto-smoothed). Those
+        with weights are `nan` when the ratios hold NaN or +inf or are all zero.
 
     Examples
     --------
@@ -154,12 +177,14 @@ def estimates(values: ArrayLike, log_ratios: ArrayLike) -> dict[str, Estimate]:
     >>> {name: round(e.sd, 2) for name, e in estimates(theta, log_ratios).items()}
     {'plain': 0.8, 'is': 1.01, 'tis': 1.01, 'psis': 1.01}
     """
-    log_r = _log_ratio_vector(log_ratios)
+    log_r = as_vector(log_ratios)
+    smoothed = psis_quietly(log_r)
+    warn_undefined(smoothed)
     return {
         "plain": expectation(values, plain_log_weights(log_r.size)),
         "is": expectation(values, importance_log_weights(log_r)),
         "tis": expectation(values, truncated_log_weights(log_r)),
-        "psis": expectation(values, psis(log_r).log_weights),
+        "psis": expectation(values, smoothed.log_weights),
     }
 
 
@@ -203,12 +228,21 @@ def khat_of(
     >>> khat_of(np.exp(-theta[:, 0] ** 2), log_ratios, center=0.0) < 0.4
     True
     """
-    log_r = _log_ratio_vector(log_ratios)
-    h = np.asarray(values, dtype=np.float64)
-    _check_draws_first(h, log_r.size)
+    log_r = as_vector(log_ratios)
+    h = _as_draws(values, log_r.size)
+    smoothed = psis_quietly(log_r, tail_length=tail_length)
+    warn_undefined(smoothed)
+    h, _ = _without_zero_weights(h, np.exp(smoothed.log_weights))
     if center is None:
-        center = expectation(h, psis(log_r).log_weights).mean
-    deviation = (h - np.asarray(center, dtype=np.float64)).reshape(len(h), -1)
+        center = expectation(h, smoothed.log_weights).mean
+    center = np.asarray(center, dtype=np.float64)
+    if center.shape not in ((), h.shape[1:]):
+        raise ValueError(
+            f"center must be a number or have shape {h.shape[1:]}, got shape {center.shape}"
+        )
+    deviation = h - center
+    rounding = _ROUNDING_ERRORS * np.finfo(np.float64).eps * np.abs(h).max(axis=0)
+    deviation = np.where(np.abs(deviation) <= rounding, 0.0, deviation).reshape(len(h), -1)
     khats = [_larger_khat(column, log_r, tail_length) for column in deviation.T]
     return _unwrap(np.array(khats).reshape(h.shape[1:]))
 
@@ -219,12 +253,13 @@ def _larger_khat(deviation: Floats, log_r: Floats, tail_length: int | None) -> f
         return np.nan
     if not deviation.any():
         return 0.0
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         log_size = np.log(np.abs(deviation)) + log_r
     sides = np.stack([np.where(sign * deviation > 0.0, log_size, -np.inf) for sign in (1.0, -1.0)])
-    khats, statuses = fit_khat(sides, tail_length)
+    result = psis_quietly(sides, tail_length=tail_length, with_weights=False)
+    khats = result.khat
     for side, sign in enumerate((1.0, -1.0)):
-        if statuses[side] in (PsisStatus.TOO_FEW_POSITIVE, PsisStatus.ALL_ZERO):
+        if result.status[side] in (PsisStatus.TOO_FEW_POSITIVE, PsisStatus.ALL_ZERO):
             length = default_tail_length(log_r.size) if tail_length is None else tail_length
             khats[side] = _signed_khat(sign * deviation, log_r, length)
     return float(np.nan if np.isnan(khats).all() else np.nanmax(khats))
@@ -232,7 +267,8 @@ def _larger_khat(deviation: Floats, log_r: Floats, tail_length: int | None) -> f
 
 def _signed_khat(deviation: Floats, log_r: Floats, tail_length: int) -> float:
     """Return khat of the right tail of deviation * r when its cut-off is not positive."""
-    product = deviation * np.exp(log_r - log_r.max())
+    with np.errstate(under="ignore"):
+        product = deviation * np.exp(log_r - log_r.max())
     tail = select_tail(product, tail_length)
     exceedances = tail.values - tail.cutoff
     if exceedances[0] == exceedances[-1] or exceedances[quartile_index(tail_length)] <= 0.0:
@@ -243,46 +279,53 @@ def _signed_khat(deviation: Floats, log_r: Floats, tail_length: int) -> float:
 
 def _column_quantiles(values: Floats, weights: Floats, probs: Floats) -> tuple[Floats, Floats]:
     def weighted_quantile(at: Floats) -> Floats:
+        # Less a trifle, because a sum of weights that ought to reach the probability may miss it.
+        at = np.maximum(at - 1e-12, 0.0)
         return np.asarray(np.quantile(values, at, weights=weights, method="inverted_cdf"))
 
     value = weighted_quantile(probs)
     below = values[None, :] <= value[:, None]
     error = np.sqrt(((weights * (below - probs[:, None])) ** 2).sum(axis=1))
     low, high = (weighted_quantile(np.clip(probs + sign * error, 0.0, 1.0)) for sign in (-1, 1))
-    return value, 0.5 * (high - low)
-
-
-def _log_ratio_vector(log_ratios: ArrayLike) -> Floats:
-    log_r = np.asarray(log_ratios, dtype=np.float64)
-    if log_r.ndim != 1 or log_r.size == 0:
-        raise ValueError(f"log_ratios must have shape (S,), got shape {log_r.shape}")
-    return log_r
+    with np.errstate(invalid="ignore"):  # infinite values
+        return value, 0.5 * (high - low)
 
 
 def _draws_and_weights(values: ArrayLike, log_weights: ArrayLike) -> tuple[Floats, Floats]:
     log_w = np.asarray(log_weights, dtype=np.float64)
     if log_w.ndim != 1 or log_w.size == 0:
         raise ValueError(f"log_weights must have shape (S,), got shape {log_w.shape}")
-    h = np.asarray(values, dtype=np.float64)
-    _check_draws_first(h, log_w.size)
-    weights = np.exp(log_w)
+    h = _as_draws(values, log_w.size)
+    with np.errstate(under="ignore"):
+        weights = np.exp(log_w)
     if abs(weights.sum() - 1.0) > 1e-6:
         raise ValueError(
             f"log_weights must be normalised, but the weights sum to {weights.sum():.6g}; "
             "pass log ratios to importance_log_weights or psis first"
         )
+    return _without_zero_weights(h, weights)
+
+
+def _without_zero_weights(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Replace values at draws of weight zero: zero times inf or NaN is nothing here."""
     zero = weights == 0.0
-    if zero.any() and not np.isfinite(h[zero]).all():
-        h = h.copy()
-        h[zero] = 0.0  # zero times inf or NaN is nothing here
-    return h, weights
+    if zero.any() and not np.isfinite(values[zero]).all():
+        values = values.copy()
+        values[zero] = 0.0
+    return values, weights
 
 
-def _check_draws_first(values: Floats, num_draws: int) -> None:
-    if values.ndim == 0 or values.shape[0] != num_draws:
+def _as_draws(values: ArrayLike, num_draws: int) -> Floats:
+    """Return quantities as float64 with one row for each draw."""
+    array = np.asarray(values)
+    if isinstance(values, np.ma.MaskedArray) or array.dtype.kind not in "fiub":
+        kind = "a masked array" if array.dtype.kind in "fiub" else f"dtype {array.dtype}"
+        raise TypeError(f"values must be real numbers, got {kind}")
+    if array.ndim == 0 or array.shape[0] != num_draws:
         raise ValueError(
-            f"values must have one row for each of the {num_draws} draws, got shape {values.shape}"
+            f"values must have one row for each of the {num_draws} draws, got shape {array.shape}"
         )
+    return array.astype(np.float64)
 
 
 def _unwrap(values: Any) -> Any:

@@ -64,7 +64,7 @@ def fit_gpd(log_exceedances: Floats) -> GpdFit:
     Notes
     -----
     The likelihood is profiled over theta = -k / sigma, where k(theta) = mean log(1 - theta x);
-    grid, weights and the mean over them are those of Zhang and Stephens (2009, section 2). The
+    grid, weights and the mean over them are those of Zhang and Stephens (2009). The
     weak prior of Vehtari et al. (2024) then moves k to (N k + 10 * 0.5) / (N + 10).
 
     Examples

@@ -17,17 +17,25 @@ from vicheck.stats import rows_numpy
 from vicheck.stats.reliability import convergence_rate, khat_threshold, min_draws
 from vicheck.stats.smoothing import (
     MIN_TAIL,
-    STATUSES,
     SmoothedRows,
     SmoothRows,
+    implementation_for,
     smooth,
-    version_for,
 )
 
-__all__ = ["default_tail_length", "fit_khat", "psis", "psis_khat", "psis_once"]
+__all__ = [
+    "as_vector",
+    "default_tail_length",
+    "psis",
+    "psis_khat",
+    "psis_once",
+    "psis_quietly",
+    "warn_undefined",
+]
 
-Floats = NDArray[np.float64]
-Version = Callable[[int, int], SmoothRows]
+_MAX_SIZE_WITHOUT_LOADING = 1_000_000
+
+Chooser = Callable[[int, int], SmoothRows]
 """Chooses the code by the numbers of rows and draws."""
 
 
@@ -51,8 +59,9 @@ def psis(
     Returns
     -------
     PsisResult
-        khat with its uncertainty, smoothed and normalised log weights, and a status: khat is
-        `nan`, and the weights are raw, whenever the status is neither OK nor CONSTANT.
+        khat with its uncertainty, normalised log weights, and a status. Only with status OK are
+        the weights smoothed; with any but OK and CONSTANT khat is `nan`. The weights are raw
+        then, or `nan` where all ratios are zero or some are NaN or +inf.
 
     Warns
     -----
@@ -72,25 +81,15 @@ def psis(
     >>> vicheck.psis(log_p - log_q)                                    # true k = 1 - 0.8^2 = 0.36
     PsisResult(khat=0.328, ess=8310.8, num_draws=10000, tail_length=300, threshold=0.700, status=OK)
     """
-    result = _psis(log_ratios, tail_length, strict, version_for)
-    if np.isnan(result.khat).any():
-        _warn_undefined(result)
+    result = _psis(log_ratios, tail_length, strict)
+    warn_undefined(result)
     return result
-
-
-def psis_once(log_ratios: ArrayLike, *, tail_length: int | None = None) -> PsisResult:
-    """Do the same as `psis`, in a process that does it once, and without a warning.
-
-    Never uses the compiled code, which takes longer to load than it saves in one call; the numbers
-    agree with those of `psis` up to rounding.
-    """
-    return _psis(log_ratios, tail_length, False, lambda *shape: rows_numpy.smooth_rows)
 
 
 def psis_khat(
     log_ratios: ArrayLike, *, tail_length: int | None = None, strict: bool = False
 ) -> Any:
-    """Estimate khat alone, several times faster than `psis` and without a copy of its input.
+    """Estimate khat alone: faster than `psis`, and float64 input is not copied.
 
     Parameters, warnings and errors are those of `psis`.
 
@@ -106,23 +105,31 @@ def psis_khat(
     >>> bool(np.all(vicheck.psis_khat(log_ratios) == vicheck.psis(log_ratios).khat))
     True
     """
-    rows, batch = _as_rows(log_ratios)
-    num_draws = rows.shape[1]
-    length = _resolve_tail_length(tail_length, num_draws)
-    smoothed = smooth(rows, length, version_for(*rows.shape), with_weights=False)
-    if strict:
-        _refuse_invalid(smoothed, batch)
-    khat = smoothed.khat.copy()
-    if np.isnan(khat).any():
-        _warn_undefined(_to_result(smoothed, num_draws, length, batch))
-    return khat.reshape(batch) if batch else khat.item()
+    result = _psis(log_ratios, tail_length, strict, with_weights=False)
+    warn_undefined(result)
+    return result.khat
 
 
-def fit_khat(rows: Floats, tail_length: int | None) -> tuple[Floats, list[PsisStatus]]:
-    """Return khat and status of each row of a matrix, without a warning."""
-    length = _resolve_tail_length(tail_length, rows.shape[1])
-    smoothed = smooth(rows, length, version_for(*rows.shape), with_weights=False)
-    return smoothed.khat, [STATUSES[code] for code in smoothed.codes]
+def psis_quietly(
+    log_ratios: ArrayLike, *, tail_length: int | None = None, with_weights: bool = True
+) -> PsisResult:
+    """Do the same as `psis` without a warning, for callers that say themselves what is wrong."""
+    return _psis(log_ratios, tail_length, strict=False, with_weights=with_weights)
+
+
+def psis_once(log_ratios: ArrayLike, *, tail_length: int | None = None) -> PsisResult:
+    """Do the same as `psis_quietly` in a process that does it once.
+
+    Up to a million numbers the compiled code takes longer to load than it saves, so it is not
+    used; the numbers agree up to rounding.
+    """
+
+    def choose(num_rows: int, num_draws: int) -> SmoothRows:
+        if num_rows * num_draws <= _MAX_SIZE_WITHOUT_LOADING:
+            return rows_numpy.smooth_rows
+        return implementation_for(num_rows, num_draws)
+
+    return _psis(log_ratios, tail_length, strict=False, choose=choose)
 
 
 def default_tail_length(num_draws: int) -> int:
@@ -137,15 +144,27 @@ def default_tail_length(num_draws: int) -> int:
 
 
 def _psis(
-    log_ratios: ArrayLike, tail_length: int | None, strict: bool, version: Version
+    log_ratios: ArrayLike,
+    tail_length: int | None,
+    strict: bool,
+    *,
+    with_weights: bool = True,
+    choose: Chooser = implementation_for,
 ) -> PsisResult:
     rows, batch = _as_rows(log_ratios)
-    num_draws = rows.shape[1]
-    length = _resolve_tail_length(tail_length, num_draws)
-    smoothed = smooth(rows, length, version(*rows.shape), with_weights=True)
+    length = _resolve_tail_length(tail_length, rows.shape[1])
+    smoothed = smooth(rows, length, choose(*rows.shape), with_weights=with_weights)
     if strict:
         _refuse_invalid(smoothed, batch)
-    return _to_result(smoothed, num_draws, length, batch)
+    return _to_result(smoothed, rows.shape[1], length, batch)
+
+
+def as_vector(log_ratios: ArrayLike) -> NDArray[np.float64]:
+    """Return one vector of log ratios in float64, or raise as `psis` does."""
+    rows, batch = _as_rows(log_ratios)
+    if batch:
+        raise ValueError(f"log_ratios must have shape (S,), got shape {(*batch, rows.shape[1])}")
+    return np.asarray(rows[0], dtype=np.float64)
 
 
 def _as_rows(log_ratios: ArrayLike) -> tuple[NDArray[Any], tuple[int, ...]]:
@@ -208,17 +227,18 @@ def _refuse_invalid(smoothed: SmoothedRows, batch: tuple[int, ...]) -> None:
 def _to_result(
     smoothed: SmoothedRows, num_draws: int, tail_length: int, batch: tuple[int, ...]
 ) -> PsisResult:
+    statuses = tuple(PsisStatus)
     if batch:
         khat, log_normalizer, ess = (column.reshape(batch) for column in smoothed.numbers.T.copy())
         num_zero, num_invalid, first_invalid = (
             column.reshape(batch) for column in smoothed.counts.T.copy()
         )
         status: Any = np.empty(batch, dtype=object)
-        status.ravel()[:] = [STATUSES[code] for code in smoothed.codes.tolist()]
+        status.ravel()[:] = [statuses[code] for code in smoothed.codes.tolist()]
     else:
         khat, log_normalizer, ess = smoothed.numbers[0].tolist()
         num_zero, num_invalid, first_invalid = smoothed.counts[0].tolist()
-        status = STATUSES[smoothed.codes[0]]
+        status = statuses[smoothed.codes[0]]
     return PsisResult(
         khat=khat,
         log_weights=smoothed.log_weights.reshape(*batch, -1),
@@ -241,5 +261,9 @@ def _to_result(
     )
 
 
-def _warn_undefined(result: PsisResult) -> None:
-    warnings.warn(f"khat is undefined: {result.message}", UndefinedKhatWarning, stacklevel=3)
+def warn_undefined(result: PsisResult, stacklevel: int = 3) -> None:
+    """Warn once, in the name of a public function's caller, if khat is undefined."""
+    if np.isnan(result.khat).any():
+        warnings.warn(
+            f"khat is undefined: {result.message}", UndefinedKhatWarning, stacklevel=stacklevel
+        )

@@ -10,20 +10,20 @@ factors, and the exponential is a polynomial that the compiler turns into vector
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from typing import Any
 
-from vicheck.records import PsisStatus
-from vicheck.stats.gpd import MAX_LOG_SPREAD, PRIOR_SHAPE, PRIOR_WEIGHT
-from vicheck.stats.tail import MAX_LINEAR_SPAN
+import numpy as np
+from numba import njit, types
 
 __all__ = ["smooth_rows"]
 
-_STATUSES = list(PsisStatus)
-_OK = _STATUSES.index(PsisStatus.OK)
-_TIED_AT_MAXIMUM = _STATUSES.index(PsisStatus.TIED_AT_MAXIMUM)
-_TIED_AT_CUTOFF = _STATUSES.index(PsisStatus.TIED_AT_CUTOFF)
-_TOO_FEW_POSITIVE = _STATUSES.index(PsisStatus.TOO_FEW_POSITIVE)
+# Numba's cache on disk follows this file alone, so what is defined in gpd, tail and PsisStatus
+# stands here again; a test compares them.
+PRIOR_SHAPE = 0.5
+PRIOR_WEIGHT = 10.0
+MAX_LOG_SPREAD = 38.0
+MAX_LINEAR_SPAN = 300.0
+OK, TIED_AT_MAXIMUM, TIED_AT_CUTOFF, TOO_FEW_POSITIVE = 0, 2, 3, 5
 
 # Factors 1 - theta x lie between 1 / (12 grid points) and exp(38) sqrt(grid points), so that no
 # product of sixteen over- or underflows.
@@ -38,42 +38,33 @@ _LOG_2_LOW = 1.42860682030941723212e-6
 _SHIFT = 6755399441055744.0
 _BIAS = 1023 << 52
 
-_jit = njit(cache=True, nogil=True, error_model="numpy")
+
+def _can_cache() -> bool:
+    """Say whether Numba finds a directory for compiled code; a read-only system has none."""
+    try:
+        njit(cache=True)(lambda: None)
+    except RuntimeError:
+        return False
+    return True
+
+
+_options: dict[str, Any] = {"cache": _can_cache(), "nogil": True, "error_model": "numpy"}
+_jit = njit(**_options)
 # Sums may be reordered and products fused, or the loops could not be vectorised; NaN and infinity
 # keep their meaning.
-_jit_vectorized = njit(
-    cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
+_jit_vectorized = njit(fastmath={"reassoc", "contract", "nsz"}, **_options)
+
+# One signature, or else a read-only array would be compiled for once more.
+_matrix = types.Array(types.float64, 2, "C")
+_signature = types.void(
+    types.Array(types.float64, 2, "C", readonly=True),
+    types.Array(types.float64, 1, "C", readonly=True),
+    types.int64,
+    types.Array(types.int64, 1, "C"),
+    _matrix,
+    types.Array(types.float64, 3, "C"),
+    _matrix,
 )
-
-
-@_jit
-def smooth_rows(rows, peaks, tail_length, codes, numbers, grid, log_weights):
-    """Smooth and normalise each row; fill the arrays from ``codes`` on."""
-    num_rows = rows.shape[0]
-    with_weights = log_weights.shape[1] > 0
-    tail = np.empty(tail_length)
-    indices = np.empty(tail_length, np.int64)
-    log_x = np.empty(tail_length)
-    hazard = np.empty(tail_length)
-    for i in range(tail_length):
-        hazard[i] = -np.log1p(-(i + 0.5) / tail_length)
-    for row in range(num_rows):
-        num_replaced = 0
-        peak = peaks[row]
-        if codes[row] == _OK:
-            cutoff = _select_tail(rows[row], tail, indices)
-            codes[row] = _exceed(tail, cutoff, log_x)
-            if codes[row] == _OK:
-                k, log_sigma = _fit_gpd(log_x, grid[row, 0], grid[row, 1])
-                numbers[row, 0] = k
-                if with_weights:
-                    _smooth(hazard, k, log_sigma, cutoff, tail)
-                    num_replaced = tail_length
-                    peak = tail[-1]
-        if with_weights:
-            numbers[row, 1], numbers[row, 2] = _normalize(
-                rows[row], peak, indices[:num_replaced], tail, log_weights[row]
-            )
 
 
 @_jit
@@ -198,9 +189,9 @@ def _exceed(tail, cutoff, log_x):
     """Fill log_x with the logarithms of the exceedances; return the tail's status."""
     peak = tail[-1]
     if cutoff == -np.inf:
-        return _TOO_FEW_POSITIVE
+        return TOO_FEW_POSITIVE
     if tail[0] == peak:
-        return _TIED_AT_MAXIMUM
+        return TIED_AT_MAXIMUM
     if peak - cutoff < MAX_LINEAR_SPAN:
         base = np.exp(cutoff - peak)
         for i in range(tail.size):
@@ -209,8 +200,8 @@ def _exceed(tail, cutoff, log_x):
         for i in range(tail.size):
             log_x[i] = tail[i] + np.log(-np.expm1(cutoff - tail[i]))
     if log_x[int(tail.size / 4 + 0.5) - 1] == -np.inf:
-        return _TIED_AT_CUTOFF
-    return _OK
+        return TIED_AT_CUTOFF
+    return OK
 
 
 @_jit
@@ -322,14 +313,19 @@ def _smooth(hazard, k, log_sigma, cutoff, tail):
 
 
 @_jit
-def _normalize(values, peak, indices, replacements, log_weights):
-    """Write normalised log weights; return their log-sum-exp and effective sample size."""
+def _normalize(values, peak, largest, indices, replacements, log_weights):
+    """Write normalised log weights; return their log-sum-exp and effective sample size.
+
+    The replacements, of which ``largest`` is the largest, are relative to the peak.
+    """
     if not np.isfinite(peak):
         log_weights[:] = np.nan
         return np.nan, np.nan
     _add(values, -peak, log_weights)
     for i in range(indices.size):
-        log_weights[indices[i]] = replacements[i] - peak
+        log_weights[indices[i]] = replacements[i]
+    if largest < 0.0:
+        _add(log_weights, -largest, log_weights)
     total = 0.0
     total_square = 0.0
     for start in range(0, values.size, _BLOCK):  # by blocks, so that rounding errors stay small
@@ -337,7 +333,7 @@ def _normalize(values, peak, indices, replacements, log_weights):
         total += block_total
         total_square += block_square
     _add(log_weights, -np.log(total), log_weights)
-    return peak + np.log(total), total * total / total_square
+    return peak + (largest + np.log(total)), total * total / total_square
 
 
 @_jit_vectorized
@@ -348,7 +344,7 @@ def _add(values, constant, result):
 
 @_jit_vectorized
 def _exp_sums(values):
-    """Return the sums of exp(v) and of its square for v <= 0; each exp is right to 1e-15."""
+    """Return the sums of exp(v) and of its square for v <= 0; each exp is right to 1e-13."""
     total = 0.0
     total_square = 0.0
     for i in range(values.size):
@@ -374,3 +370,36 @@ def _exp_sums(values):
         total += exponential
         total_square += exponential * exponential
     return total, total_square
+
+
+@njit(_signature, **_options)
+def smooth_rows(rows, peaks, tail_length, codes, numbers, grid, log_weights):
+    """Smooth and normalise each row; fill the arrays from ``codes`` on."""
+    num_rows = rows.shape[0]
+    with_weights = log_weights.shape[1] > 0
+    tail = np.empty(tail_length)
+    indices = np.empty(tail_length, np.int64)
+    log_x = np.empty(tail_length)
+    hazard = np.empty(tail_length)
+    for i in range(tail_length):
+        hazard[i] = -np.log1p(-(i + 0.5) / tail_length)
+    for row in range(num_rows):
+        num_replaced = 0
+        largest = 0.0
+        peak = peaks[row]
+        if codes[row] == OK:
+            cutoff = _select_tail(rows[row], tail, indices) - peak
+            for i in range(tail_length):
+                tail[i] -= peak
+            codes[row] = _exceed(tail, cutoff, log_x)
+            if codes[row] == OK:
+                k, log_sigma = _fit_gpd(log_x, grid[row, 0], grid[row, 1])
+                numbers[row, 0] = k
+                if with_weights:
+                    _smooth(hazard, k, log_sigma, cutoff, tail)
+                    num_replaced = tail_length
+                    largest = tail[-1]
+        if with_weights:
+            numbers[row, 1], numbers[row, 2] = _normalize(
+                rows[row], peak, largest, indices[:num_replaced], tail, log_weights[row]
+            )

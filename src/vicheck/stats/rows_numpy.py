@@ -13,8 +13,6 @@ __all__ = ["smooth_rows"]
 
 Floats = NDArray[np.float64]
 
-_STATUSES = list(PsisStatus)
-
 
 def smooth_rows(
     rows: Floats,
@@ -31,30 +29,28 @@ def smooth_rows(
     row whose code is not OK keeps its raw ratios, and an OK row whose tail cannot be fitted gets
     another code. ``log_weights`` without columns skips the weights; it may be ``rows`` itself.
     """
-    for row, raw_peak in enumerate(peaks):
-        peak = raw_peak
-        values = rows[row].copy()
-        if _STATUSES[codes[row]] is PsisStatus.OK:
-            tail = select_tail(values, tail_length)
-            status = _tail_status(tail)
-            codes[row] = _STATUSES.index(status)
-            if status is PsisStatus.OK:
-                with np.errstate(over="ignore"):  # what is infinite is cut off at the maximum
-                    fit = fit_gpd(log_exceedances(tail))
-                    smoothed = _expected_tail(tail, fit.k, fit.log_sigma)
+    with_weights = log_weights.shape[1] > 0
+    for row, peak in enumerate(peaks):
+        largest = 0.0
+        values = rows[row] - peak if np.isfinite(peak) else np.full(rows.shape[1], np.nan)
+        if codes[row] == PsisStatus.OK.code:
+            # Selected before the subtraction, which may round unequal ratios to equal ones.
+            raw = select_tail(rows[row], tail_length)
+            tail = Tail(raw.cutoff - peak, raw.values - peak, raw.indices)
+            codes[row] = _tail_status(tail).code
+            if codes[row] == PsisStatus.OK.code:
+                fit = fit_gpd(log_exceedances(tail))
                 numbers[row, 0], grid[row, 0], grid[row, 1] = fit.k, fit.k_grid, fit.weights
-                values[tail.indices] = smoothed
-                peak = smoothed[-1]  # a lone giant may have come far down
-        if log_weights.shape[1] == 0:
+                if with_weights:
+                    smoothed = _expected_tail(tail, fit.k, fit.log_sigma)
+                    values[tail.indices] = smoothed
+                    largest = smoothed[-1]  # a lone giant may have come far down
+        if not with_weights:
             continue
-        if not np.isfinite(peak):
-            log_weights[row] = np.nan
-            continue
-        with np.errstate(over="ignore"):  # a span beyond all doubles: the weight is zero
-            values -= peak
+        values -= largest
         scaled = np.exp(values)
         total = scaled.sum()
-        numbers[row, 1:] = peak + np.log(total), total**2 / (scaled @ scaled)
+        numbers[row, 1:] = peak + (largest + np.log(total)), total**2 / (scaled @ scaled)
         log_weights[row] = values - np.log(total)
 
 

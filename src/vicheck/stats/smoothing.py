@@ -14,16 +14,13 @@ from vicheck.records import PsisStatus
 from vicheck.stats import rows_numpy
 from vicheck.stats.gpd import grid_size
 
-__all__ = ["MIN_DRAWS", "MIN_TAIL", "STATUSES", "SmoothedRows", "smooth", "version_for"]
+__all__ = ["MIN_DRAWS", "MIN_TAIL", "SmoothedRows", "implementation_for", "smooth"]
 
 MIN_TAIL = 5
 """Fewest exceedances to which a generalised Pareto distribution is fitted."""
 
 MIN_DRAWS = 21
 """Fewest draws whose default tail is that long."""
-
-STATUSES = tuple(PsisStatus)
-"""What the codes of `SmoothedRows` mean."""
 
 # Up to this many rows and numbers NumPy is done before the compiled code would be loaded.
 _MAX_NUMPY_ROWS = 8
@@ -39,8 +36,6 @@ _MIN_THREADED_SIZE = 500_000
 _ROUNDING_ERRORS = 64
 _EPSILON = float(np.finfo(np.float64).eps)
 
-_CODES = {status: code for code, status in enumerate(STATUSES)}
-
 Floats = NDArray[np.float64]
 SmoothRows = Callable[..., None]
 """`rows_numpy.smooth_rows`, or the compiled function of the same name."""
@@ -50,7 +45,7 @@ class SmoothedRows(NamedTuple):
     """What is known of each row; the first dimension of every array counts the rows."""
 
     codes: NDArray[np.int64]
-    """Positions in `STATUSES`."""
+    """Codes of `PsisStatus`."""
     numbers: Floats
     """Columns khat, log normaliser and effective sample size."""
     counts: NDArray[np.int64]
@@ -88,10 +83,12 @@ def smooth(
             converted = part.log_weights if with_weights else np.empty(values.shape)
             converted[...] = values
             values = converted
-        peaks = _classify(values, part)
-        smooth_rows(
-            values, peaks, tail_length, part.codes, part.numbers, part.grid, part.log_weights
-        )
+        # Infinite logarithms and vanishing or overflowing exponentials are all meant.
+        with np.errstate(divide="ignore", over="ignore", under="ignore"):
+            peaks = _classify(values, part)
+            smooth_rows(
+                values, peaks, tail_length, part.codes, part.numbers, part.grid, part.log_weights
+            )
 
     step = max(1, _BLOCK // num_draws)
     blocks = [slice(start, start + step) for start in range(0, num_rows, step)]
@@ -104,7 +101,7 @@ def smooth(
     return result
 
 
-def version_for(num_rows: int, num_draws: int) -> SmoothRows:
+def implementation_for(num_rows: int, num_draws: int) -> SmoothRows:
     """Return the NumPy version for small input, else the compiled one.
 
     The choice depends on the shape alone, so the same input always gives the same bits.
@@ -113,7 +110,8 @@ def version_for(num_rows: int, num_draws: int) -> SmoothRows:
         return rows_numpy.smooth_rows
     from vicheck.stats import rows_compiled
 
-    return rows_compiled.smooth_rows
+    compiled: SmoothRows = rows_compiled.smooth_rows
+    return compiled
 
 
 def _classify(values: Floats, result: SmoothedRows) -> Floats:
@@ -122,18 +120,18 @@ def _classify(values: Floats, result: SmoothedRows) -> Floats:
     codes, counts = result.codes, result.counts
     peaks = np.asarray(values.max(axis=-1))
     lows = values.min(axis=-1)
-    with np.errstate(invalid="ignore", over="ignore"):  # inf - inf, or a span beyond all doubles
+    with np.errstate(invalid="ignore"):  # inf - inf
         spans = peaks - lows
     rounding = (_ROUNDING_ERRORS * _EPSILON) * np.maximum(1.0, np.abs(peaks))
     regular = (spans > rounding) & (spans < np.inf)
     if num_draws >= MIN_DRAWS and regular.all():
         return peaks
-    codes[spans <= rounding] = _CODES[PsisStatus.CONSTANT]
+    codes[spans <= rounding] = PsisStatus.CONSTANT.code
     if num_draws < MIN_DRAWS:
-        codes[:] = _CODES[PsisStatus.TOO_FEW_DRAWS]
-    codes[peaks == -np.inf] = _CODES[PsisStatus.ALL_ZERO]
-    codes[~(peaks < np.inf)] = _CODES[PsisStatus.NOT_FINITE]
-    result.khat[codes == _CODES[PsisStatus.CONSTANT]] = 0.0
+        codes[:] = PsisStatus.TOO_FEW_DRAWS.code
+    codes[peaks == -np.inf] = PsisStatus.ALL_ZERO.code
+    codes[~(peaks < np.inf)] = PsisStatus.NOT_FINITE.code
+    result.khat[codes == PsisStatus.CONSTANT.code] = 0.0
     for row in np.flatnonzero(~regular):
         invalid = ~(values[row] < np.inf)
         counts[row, 0] = np.count_nonzero(values[row] == -np.inf)

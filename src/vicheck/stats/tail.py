@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Tail", "log_exceedances", "select_tail"]
+__all__ = ["MAX_LINEAR_SPAN", "Tail", "log_exceedances", "select_tail"]
 
-# Exceedances of a tail that spans more nats than this are taken in logarithms throughout.
 MAX_LINEAR_SPAN = 300.0
+"""Exceedances of a tail that spans more nats than this are taken in logarithms throughout."""
 
 Floats = NDArray[np.float64]
 
@@ -50,7 +50,7 @@ def select_tail(values: Floats, tail_length: int) -> Tail:
 def log_exceedances(tail: Tail) -> Floats:
     """Return log(exp(value) - exp(cutoff)) of each value, -inf where it equals the cut-off."""
     values, cutoff, peak = tail.values, tail.cutoff, tail.values[-1]
-    with np.errstate(divide="ignore", over="ignore"):
+    with np.errstate(divide="ignore", over="ignore", under="ignore"):
         if peak - cutoff < MAX_LINEAR_SPAN:  # the arithmetic of loo, so that roundings agree
             return np.asarray(peak + np.log(np.exp(values - peak) - np.exp(cutoff - peak)))
         return np.asarray(values + np.log(-np.expm1(cutoff - values)))
