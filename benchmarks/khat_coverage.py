@@ -52,6 +52,7 @@ def simulate(rng: np.random.Generator, num_draws: int, k: float) -> dict[str, fl
         "too_high_90": float((k < low).mean()),
         "too_low_90": float((k > high).mean()),
         "coverage_90_with_prior": float(((shrunk_low <= k) & (k <= shrunk_high)).mean()),
+        "khat_outside_90": float(((result.khat < low) | (result.khat > high)).mean()),
         "coverage_50": float(((inner_low <= k) & (k <= inner_high)).mean()),
     }
 
@@ -80,17 +81,19 @@ def as_markdown(rows: list[dict[str, float]], normals: list[dict[str, float]]) -
         f"0.90 has a Monte Carlo standard error of {np.sqrt(0.09 / NUM_VECTORS):.3f}.",
         "*too high* and *too low* say on which side of the true k the 90% interval lies when it",
         "misses. *with prior* is the coverage that the interval would have if the weak prior moved",
-        "it as it moves khat.",
+        "it as it moves khat. *khat outside* is how often khat, which the prior has moved, lies",
+        "outside the interval, which it has not.",
         "",
         "| draws | tail | true k | mean khat | sd of khat | width of 90% | coverage of 90% | "
-        "too high | too low | with prior | coverage of 50% |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "too high | too low | with prior | khat outside | coverage of 50% |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
         f"| {row['num_draws']} | {row['tail_length']} | {row['k']} | {row['khat_mean']:.3f} "
         f"| {row['khat_sd']:.3f} | {row['width_90']:.2f} | {row['coverage_90']:.3f} "
         f"| {row['too_high_90']:.3f} | {row['too_low_90']:.3f} "
-        f"| {row['coverage_90_with_prior']:.3f} | {row['coverage_50']:.3f} |"
+        f"| {row['coverage_90_with_prior']:.3f} | {row['khat_outside_90']:.3f} "
+        f"| {row['coverage_50']:.3f} |"
         for row in rows
     ]
     lines += [

@@ -10,9 +10,10 @@ for (name in names(reference$cases)) {
   if (!is.null(case$error)) next
   x <- eval(parse(text = case$recipe))
   fit <- suppressWarnings(psis(x, r_eff = 1))
-  stored <- as.numeric(case$pareto_k)
-  difference <- if (is.finite(stored)) abs(fit$diagnostics$pareto_k - stored) else 0
+  stored <- as.numeric(c(case$pareto_k, case$n_eff, case$lw_sum))
+  here <- c(fit$diagnostics$pareto_k, fit$diagnostics$n_eff, sum(fit$log_weights))
+  difference <- max(ifelse(stored == here, 0, abs(here - stored) / pmax(1, abs(stored))))
   worst <- max(worst, difference)
   if (difference > 1e-12) cat(name, difference, "\n")
 }
-cat("largest difference in pareto_k:", worst, "\n")
+cat("largest relative difference in pareto_k, n_eff and sum of log weights:", worst, "\n")

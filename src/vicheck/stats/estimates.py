@@ -97,10 +97,11 @@ def expectation(values: ArrayLike, log_weights: ArrayLike) -> Estimate:
     (0.8, 1.01)
     """
     h, weights = _draws_and_weights(values, log_weights)
-    mean = np.tensordot(weights, h, axes=1)
-    square = (h - mean) ** 2
-    sum_of_squares = weights @ weights
-    with np.errstate(divide="ignore", invalid="ignore"):  # a single draw, or a constant quantity
+    # A single draw or a constant quantity divides by zero; tiny weights vanish when squared.
+    with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
+        mean = np.tensordot(weights, h, axes=1)
+        square = (h - mean) ** 2
+        sum_of_squares = weights @ weights
         spread = np.tensordot(weights, square, axes=1)
         sd = np.sqrt(spread / (1.0 - sum_of_squares))
         mcse = np.sqrt(np.tensordot(weights**2, square, axes=1))
@@ -232,7 +233,7 @@ def khat_of(
     h = _as_draws(values, log_r.size)
     smoothed = psis_quietly(log_r, tail_length=tail_length)
     warn_undefined(smoothed)
-    h, _ = _without_zero_weights(h, np.exp(smoothed.log_weights))
+    h, _ = _without_zero_weights(h, np.where(smoothed.log_weights == -np.inf, 0.0, 1.0))
     if center is None:
         center = expectation(h, smoothed.log_weights).mean
     center = np.asarray(center, dtype=np.float64)
@@ -285,7 +286,8 @@ def _column_quantiles(values: Floats, weights: Floats, probs: Floats) -> tuple[F
 
     value = weighted_quantile(probs)
     below = values[None, :] <= value[:, None]
-    error = np.sqrt(((weights * (below - probs[:, None])) ** 2).sum(axis=1))
+    with np.errstate(under="ignore"):
+        error = np.sqrt(((weights * (below - probs[:, None])) ** 2).sum(axis=1))
     low, high = (weighted_quantile(np.clip(probs + sign * error, 0.0, 1.0)) for sign in (-1, 1))
     with np.errstate(invalid="ignore"):  # infinite values
         return value, 0.5 * (high - low)

@@ -6,7 +6,7 @@ import math
 import operator
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -81,7 +81,7 @@ def psis(
     >>> vicheck.psis(log_p - log_q)                                    # true k = 1 - 0.8^2 = 0.36
     PsisResult(khat=0.328, ess=8310.8, num_draws=10000, tail_length=300, threshold=0.700, status=OK)
     """
-    result = _psis(log_ratios, tail_length, strict)
+    result = _to_result(_run(log_ratios, tail_length, strict))
     warn_undefined(result)
     return result
 
@@ -105,16 +105,18 @@ def psis_khat(
     >>> bool(np.all(vicheck.psis_khat(log_ratios) == vicheck.psis(log_ratios).khat))
     True
     """
-    result = _psis(log_ratios, tail_length, strict, with_weights=False)
-    warn_undefined(result)
-    return result.khat
+    run = _run(log_ratios, tail_length, strict, with_weights=False)
+    khat = run.smoothed.khat.copy()
+    if np.isnan(khat).any():
+        warn_undefined(_to_result(run))
+    return khat.reshape(run.batch) if run.batch else khat.item()
 
 
 def psis_quietly(
     log_ratios: ArrayLike, *, tail_length: int | None = None, with_weights: bool = True
 ) -> PsisResult:
     """Do the same as `psis` without a warning, for callers that say themselves what is wrong."""
-    return _psis(log_ratios, tail_length, strict=False, with_weights=with_weights)
+    return _to_result(_run(log_ratios, tail_length, strict=False, with_weights=with_weights))
 
 
 def psis_once(log_ratios: ArrayLike, *, tail_length: int | None = None) -> PsisResult:
@@ -129,7 +131,7 @@ def psis_once(log_ratios: ArrayLike, *, tail_length: int | None = None) -> PsisR
             return rows_numpy.smooth_rows
         return implementation_for(num_rows, num_draws)
 
-    return _psis(log_ratios, tail_length, strict=False, choose=choose)
+    return _to_result(_run(log_ratios, tail_length, strict=False, choose=choose))
 
 
 def default_tail_length(num_draws: int) -> int:
@@ -143,20 +145,29 @@ def default_tail_length(num_draws: int) -> int:
     return min(-(-num_draws // 5), math.isqrt(9 * num_draws - 1) + 1)
 
 
-def _psis(
+class _Run(NamedTuple):
+    """What came of a call, before it is put into the shape of its input."""
+
+    smoothed: SmoothedRows
+    num_draws: int
+    tail_length: int
+    batch: tuple[int, ...]
+
+
+def _run(
     log_ratios: ArrayLike,
     tail_length: int | None,
     strict: bool,
     *,
     with_weights: bool = True,
     choose: Chooser = implementation_for,
-) -> PsisResult:
+) -> _Run:
     rows, batch = _as_rows(log_ratios)
     length = _resolve_tail_length(tail_length, rows.shape[1])
     smoothed = smooth(rows, length, choose(*rows.shape), with_weights=with_weights)
     if strict:
         _refuse_invalid(smoothed, batch)
-    return _to_result(smoothed, rows.shape[1], length, batch)
+    return _Run(smoothed, rows.shape[1], length, batch)
 
 
 def as_vector(log_ratios: ArrayLike) -> NDArray[np.float64]:
@@ -224,9 +235,8 @@ def _refuse_invalid(smoothed: SmoothedRows, batch: tuple[int, ...]) -> None:
     )
 
 
-def _to_result(
-    smoothed: SmoothedRows, num_draws: int, tail_length: int, batch: tuple[int, ...]
-) -> PsisResult:
+def _to_result(run: _Run) -> PsisResult:
+    smoothed, num_draws, tail_length, batch = run
     statuses = tuple(PsisStatus)
     if batch:
         khat, log_normalizer, ess = (column.reshape(batch) for column in smoothed.numbers.T.copy())
