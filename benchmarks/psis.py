@@ -29,29 +29,38 @@ from vicheck.stats.psis import default_tail_length
 from vicheck.stats.smoothing import smooth
 
 ROOT = Path(__file__).parents[1]
-VECTORS = {10_000: 200, 100_000: 60, 1_000_000: 20, 10_000_000: 7}  # draws: rounds
-BATCHES = {(1000, 1000): 15, (100, 100_000): 15}  # shape: rounds
+SIZES: dict[Any, int] = {  # draws, or rows and draws: rounds
+    10_000: 200,
+    100_000: 60,
+    1_000_000: 20,
+    10_000_000: 7,
+    (1000, 1000): 15,
+    (100, 100_000): 15,
+}
+RATIOS = {  # key in the results: what is compared
+    "psis_over_arviz": "`psis` against ArviZ",
+    "khat_over_arviz": "`psis_khat` against ArviZ",
+    "khat_over_numpyro": "`psis_khat` against NumPyro",
+}
 TARGETS = {
-    ("psis", 10_000): 3,
-    ("psis", 100_000): 4,
-    ("psis", 1_000_000): 5,
-    ("psis", 10_000_000): 8,
-    ("psis_khat", 10_000_000): 20,
-    ("psis", (1000, 1000)): 6,
-    ("psis", (100, 100_000)): 6,
-    ("psis_khat against NumPyro", 1_000_000): 3,
+    ("psis_over_arviz", 10_000): 3,
+    ("psis_over_arviz", 100_000): 4,
+    ("psis_over_arviz", 1_000_000): 5,
+    ("psis_over_arviz", 10_000_000): 8,
+    ("khat_over_arviz", 10_000_000): 20,
+    ("psis_over_arviz", (1000, 1000)): 6,
+    ("psis_over_arviz", (100, 100_000)): 6,
+    ("khat_over_numpyro", 1_000_000): 3,
 }
 
 
 def main() -> None:
     warnings.simplefilter("ignore")
     peers = load_peers()
-    rows = [measure_vector(draws, rounds, peers) for draws, rounds in VECTORS.items()]
-    rows += [measure_batch(shape, rounds, peers) for shape, rounds in BATCHES.items()]
     results = {
         "machine": describe_machine(),
         "versions": {name: version(name) for name in ("numpy", "numba", "arviz", "numpyro")},
-        "speed": rows,
+        "speed": [measure(size, rounds, peers) for size, rounds in SIZES.items()],
         "memory": {dtype: measure_memory(dtype) for dtype in ("float64", "float32")},
         "start": measure_start(),
     }
@@ -67,48 +76,26 @@ def load_peers() -> dict[str, Callable[..., Any]]:
     return {"arviz": arviz.psislw, "numpyro": numpyro_khat}
 
 
-def measure_vector(draws: int, rounds: int, peers: dict[str, Callable[..., Any]]) -> dict[str, Any]:
-    values = np.random.default_rng(1).normal(size=draws)
+def measure(size: Any, rounds: int, peers: dict[str, Callable[..., Any]]) -> dict[str, Any]:
+    values = np.random.default_rng(1).normal(size=size)
+    rows = np.atleast_2d(values)  # the peers take one vector at a time
     times = race(
         {
-            "arviz": lambda: peers["arviz"](values),
-            "numpyro_khat": lambda: peers["numpyro"](values),
+            "arviz": lambda: [peers["arviz"](row) for row in rows],
+            "numpyro_khat": lambda: [peers["numpyro"](row) for row in rows],
             "psis": lambda: vicheck.psis(values),
             "psis_khat": lambda: vicheck.psis_khat(values),
         },
         rounds,
     )
-    exact = oracle_khat(values)
-    errors = {
-        "arviz": abs(float(peers["arviz"](values)[1]) - exact),
-        "numpyro": abs(float(peers["numpyro"](values)) - exact),
-        "vicheck": abs(vicheck.psis_khat(values) - exact),
+    exact = np.array([oracle_khat(row) for row in rows])
+    khats = {
+        "arviz": [float(peers["arviz"](row)[1]) for row in rows],
+        "numpyro": [float(peers["numpyro"](row)) for row in rows],
+        "vicheck": vicheck.psis_khat(values),
     }
-    return summarise(draws, times, errors)
-
-
-def measure_batch(
-    shape: tuple[int, int], rounds: int, peers: dict[str, Callable[..., Any]]
-) -> dict[str, Any]:
-    values = np.random.default_rng(1).normal(size=shape)
-    times = race(
-        {
-            "arviz": lambda: [peers["arviz"](row) for row in values],
-            "numpyro_khat": lambda: [peers["numpyro"](row) for row in values],
-            "psis": lambda: vicheck.psis(values),
-            "psis_khat": lambda: vicheck.psis_khat(values),
-        },
-        rounds,
-    )
-    exact = np.array([oracle_khat(row) for row in values])
-    arviz = np.array([float(peers["arviz"](row)[1]) for row in values])
-    numpyro = np.array([float(peers["numpyro"](row)) for row in values])
-    errors = {
-        "arviz": float(np.abs(arviz - exact).max()),
-        "numpyro": float(np.abs(numpyro - exact).max()),
-        "vicheck": float(np.abs(vicheck.psis_khat(values) - exact).max()),
-    }
-    return summarise(list(shape), times, errors)
+    errors = {name: float(np.abs(khat - exact).max()) for name, khat in khats.items()}
+    return summarise(size, times, errors)
 
 
 def oracle_khat(values: np.ndarray) -> float:
@@ -232,29 +219,24 @@ def as_markdown(results: dict[str, Any]) -> str:
         "",
         "ArviZ is `psislw`, in a loop for batches; NumPyro estimates khat alone.",
         "",
-        "| draws | ArviZ | NumPyro, khat | `psis` | `psis_khat` | `psis` against ArviZ | "
-        "`psis_khat` against ArviZ | `psis_khat` against NumPyro |",
-        "|---|---|---|---|---|---|---|---|",
     ]
-    for row in results["speed"]:
-        ms = row["milliseconds"]
-        lines.append(
-            f"| {size_name(row['size'])} | {ms['arviz']:.2f} ms | {ms['numpyro_khat']:.2f} ms "
-            f"| {ms['psis']:.2f} ms | {ms['psis_khat']:.2f} ms "
-            f"| {row['psis_over_arviz']:.1f} times | {row['khat_over_arviz']:.1f} times "
-            f"| {row['khat_over_numpyro']:.1f} times |"
-        )
-    lines += [
-        "",
-        "| draws | khat error: ArviZ | NumPyro | vicheck |",
-        "|---|---|---|---|",
-    ]
-    for row in results["speed"]:
-        error = row["khat_error"]
-        lines.append(
-            f"| {size_name(row['size'])} | {error['arviz']:.1e} | {error['numpyro']:.1e} "
-            f"| {error['vicheck']:.1e} |"
-        )
+    lines += table(
+        ["draws", "ArviZ", "NumPyro, khat", "`psis`", "`psis_khat`", *RATIOS.values()],
+        [
+            [size_name(row["size"])]
+            + [f"{milliseconds:.2f} ms" for milliseconds in row["milliseconds"].values()]
+            + [f"{row[key]:.1f} times" for key in RATIOS]
+            for row in results["speed"]
+        ],
+    )
+    lines += [""]
+    lines += table(
+        ["draws", "khat error: ArviZ", "NumPyro", "vicheck"],
+        [
+            [size_name(row["size"]), *(f"{error:.1e}" for error in row["khat_error"].values())]
+            for row in results["speed"]
+        ],
+    )
     lines += ["", "Targets of the project, and what was measured:", ""]
     lines += [f"- {line}" for line in target_lines(results["speed"])]
     lines += [
@@ -264,15 +246,19 @@ def as_markdown(results: dict[str, Any]) -> str:
         "Peak resident memory beyond the input, as a multiple of an input of 1e7 draws. The",
         "weights themselves are one float64 for each draw.",
         "",
-        "| input | `psis` | `psis_khat` |",
-        "|---|---|---|",
     ]
-    lines += [
-        f"| {dtype} | {used['psis']:.2f} | {used['psis_khat']:.2f} |"
-        for dtype, used in results["memory"].items()
-    ]
-    lines += ["", "## Start", "", "| step | seconds |", "|---|---|"]
-    lines += [f"| {name} | {seconds:.2f} |" for name, seconds in results["start"].items()]
+    lines += table(
+        ["input", "`psis`", "`psis_khat`"],
+        [
+            [dtype, *(f"{multiple:.2f}" for multiple in used.values())]
+            for dtype, used in results["memory"].items()
+        ],
+    )
+    lines += ["", "## Start", ""]
+    lines += table(
+        ["step", "seconds"],
+        [[name, f"{seconds:.2f}"] for name, seconds in results["start"].items()],
+    )
     lines += [
         "",
         "Vectors of up to 4096 draws need no compiled code. The first longer one after an",
@@ -282,21 +268,19 @@ def as_markdown(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def table(header: list[str], rows: list[list[str]]) -> list[str]:
+    first, *others = ("| " + " | ".join(cells) + " |" for cells in (header, *rows))
+    return [first, "|" + "---|" * len(header), *others]
+
+
 def target_lines(speed: list[dict[str, Any]]) -> list[str]:
     by_size = {size_name(row["size"]): row for row in speed}
-    keys = {
-        "psis": "psis_over_arviz",
-        "psis_khat": "khat_over_arviz",
-        "psis_khat against NumPyro": "khat_over_numpyro",
-    }
     lines = []
-    for (what, size), target in TARGETS.items():
-        measured = by_size[size_name(size)][keys[what]]
+    for (key, size), target in TARGETS.items():
+        measured = by_size[size_name(size)][key]
         mark = "reached" if measured >= target else "MISSED"
-        peer = "" if "NumPyro" in what else " against ArviZ"
         lines.append(
-            f"`{what.split()[0]}`{peer or ' against NumPyro'}, {size_name(size)}: "
-            f"at least {target} times; {measured:.1f}, {mark}"
+            f"{RATIOS[key]}, {size_name(size)}: at least {target} times; {measured:.1f}, {mark}"
         )
     return lines
 

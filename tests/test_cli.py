@@ -12,11 +12,12 @@ import pytest
 import vicheck
 
 ROOT = Path(__file__).parents[1]
+COMMAND = [sys.executable, "-c", "from vicheck.cli import main; main()"]
 
 
 def run(*arguments, stdin=None):
     return subprocess.run(
-        [sys.executable, "-c", "from vicheck.cli import main; main()", *map(str, arguments)],
+        [*COMMAND, *map(str, arguments)],
         input=stdin,
         capture_output=True,
         text=True,
@@ -65,9 +66,8 @@ def test_a_pipe_gets_whole_lines(ratios):
 @pytest.mark.parametrize(("s", "code"), [(0.9, 0), (0.1, 2)])
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_a_reader_that_hangs_up_does_not_change_the_status(ratios, s, code, options):
-    command = [sys.executable, "-c", "from vicheck.cli import main; main()", "psis"]
     process = subprocess.Popen(
-        [*command, str(ratios(narrow_normal(s))), *options],
+        [*COMMAND, "psis", str(ratios(narrow_normal(s))), *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -79,10 +79,9 @@ def test_a_reader_that_hangs_up_does_not_change_the_status(ratios, s, code, opti
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
 def test_an_answer_that_cannot_be_written_is_an_error(ratios):
-    command = [sys.executable, "-c", "from vicheck.cli import main; main()", "psis"]
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [*command, str(ratios(narrow_normal(0.9)))],
+            [*COMMAND, "psis", str(ratios(narrow_normal(0.9)))],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

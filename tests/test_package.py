@@ -65,10 +65,8 @@ def test_measured_pages_are_what_the_scripts_wrote(script, page, parts):
     assert module.as_markdown(*arguments) == (ROOT / "docs" / page).read_text()
 
 
-def test_a_system_without_a_place_for_compiled_code(tmp_path):
+def test_a_system_without_a_place_for_compiled_code():
     """Numba finds no directory for its cache: the code is compiled for the process instead."""
-    blocked = tmp_path / "blocked"
-    blocked.write_text("")
     script = """
 import numpy as np
 from numba.core import caching

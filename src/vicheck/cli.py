@@ -11,7 +11,6 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.text import Text
 
 from vicheck import __version__
@@ -125,8 +124,7 @@ def _psis(
     result = psis_once(log_ratios, tail_length=tail_length)
     verdict = judge_psis(result)
     if as_json:
-        answer = json.dumps(_strict_json(_summary(result, verdict)), indent=2)
-        _write([escape(line) for line in answer.splitlines()])
+        _write([Text(json.dumps(_strict_json(_summary(result, verdict)), indent=2))])
     else:
         _write(_described(result, verdict))
     raise typer.Exit(_EXIT_CODES[verdict.level])
@@ -135,48 +133,46 @@ def _psis(
 @app.command("demo")
 def _demo() -> None:
     """Show what vicheck says about two fits of the eight-schools model by Stan's ADVI."""
-    lines = []
+    lines: list[Text] = []
     for title, name in (
         ("Eight schools, centred parametrization", "eight_schools_centred.csv"),
         ("Eight schools, non-centred parametrization", "eight_schools_noncentred.csv"),
     ):
         with as_file(files("vicheck") / "examples" / name) as path:
             result = psis_once(read_log_ratios(str(path)))
-        lines += [f"[bold]{title}[/]", "", *_described(result, judge_psis(result)), "", ""]
-    _write(
-        [
-            *lines,
-            "Same data, same model, same algorithm: only the parametrization differs.",
-            "Try it on your own draws: vicheck psis FILE --log-p COLUMN --log-q COLUMN",
-        ]
-    )
+        lines += [Text(title, "bold"), Text(), *_described(result, judge_psis(result))]
+        lines += [Text(), Text()]
+    lines += [
+        Text("Same data, same model, same algorithm: only the parametrization differs."),
+        Text("Try it on your own draws: vicheck psis FILE --log-p COLUMN --log-q COLUMN"),
+    ]
+    _write(lines)
 
 
-def _described(result: PsisResult, verdict: Verdict) -> list[str]:
-    """Return what a person wants to know, line by line, with marks for colours."""
-    lines = [f"{name:<16} {value}" for name, value in _rows(result)]
-    lines += ["", f"[bold {_COLORS[verdict.level]}]{verdict.sentence}[/]"]
-    lines += [f"[yellow]{finding.sentence}[/] {finding.hint}" for finding in verdict.findings[1:]]
-    return [*lines, f"What to do: {verdict.hint}"]
+def _described(result: PsisResult, verdict: Verdict) -> list[Text]:
+    """Return what a person wants to know, line by line."""
+    lines = [Text(f"{name:<16} {value}") for name, value in _rows(result)]
+    lines += [Text(), Text(verdict.sentence, f"bold {_COLORS[verdict.level]}")]
+    for finding in verdict.findings[1:]:
+        lines.append(Text.assemble((finding.sentence, "yellow"), f" {finding.hint}"))
+    return [*lines, Text(f"What to do: {verdict.hint}")]
 
 
-def _write(lines: list[str]) -> None:
-    """Print lines with marks for colours: wrapped and coloured on a terminal, plain elsewhere."""
+def _write(lines: list[Text]) -> None:
+    """Print lines: wrapped and coloured on a terminal, plain elsewhere."""
     console = Console()
     try:
         for line in lines:
             if console.is_terminal:
-                console.print(line, highlight=False)
+                console.print(line)
             else:
-                print(Text.from_markup(line))
+                print(line)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # Nobody reads on: that is no error, and must not be reported again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         # What could not be written must not be tried, and reported, again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        _fail(f"cannot write the answer: {error.strerror or error}", _EX_IOERR)
+        if not isinstance(error, BrokenPipeError):  # a reader that hangs up has what it wanted
+            _fail(f"cannot write the answer: {error.strerror or error}", _EX_IOERR)
 
 
 def _rows(result: PsisResult) -> list[tuple[str, str]]:

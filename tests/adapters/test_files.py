@@ -110,7 +110,7 @@ def test_infinite_minus_infinite_is_nan_for_psis_to_report(tmp_path):
         ("log_p,log_q\n1,2\n3,4,5\n", "line 3: expected 2 values, got 3"),
         ("log_p,log_q\n1,2\n\n3,\n", "line 4, column 2: '' is not a number"),
         ("# c\nlog_p,log_q\n1,2\n3,oops\n", "line 4, column 2: 'oops' is not a number"),
-        ("log_p\n1,2\n3,4\n", "line 2: expected 1 values, got 2|names 1 columns"),
+        ("log_p\n1,2\n3,4\n", "line 2: expected 1 values, got 2"),
         ("a,b,c\n1,2,3\n", "has columns 'a', 'b', 'c': name the two log densities"),
         ("lp__,log_p__,log_g__\n0,0,0\n0,1,2\n", "variational output of Stan"),
     ],
@@ -150,7 +150,9 @@ def test_bad_binary_is_explained(tmp_path, save, message):
 
 
 def test_missing_column_and_half_a_pair(written):
-    with pytest.raises(InputFileError, match=r"has no column 'lp'; it has|array without a name"):
+    unnamed = written.suffix == ".npy"
+    message = "array without a name" if unnamed else "has no column 'lp'; it has"
+    with pytest.raises(InputFileError, match=message):
         read_log_ratios(str(written), log_p="lp", log_q="lq")
     with pytest.raises(InputFileError, match="go together, but log_q is missing"):
         read_log_ratios(str(written), log_p="lp")

@@ -150,48 +150,40 @@ def _read_csv(content: bytes, name: str, wanted: Columns | None) -> list[NDArray
         raise InputFileError(
             f"{name} is none of .npy, .npz, .csv and .parquet: it starts with {content[:8]!r}"
         ) from None
-    start = next((i for i, line in enumerate(lines) if _holds_data(line)), None)
-    if start is None:
+    numbered = [(i, line) for i, line in enumerate(lines, start=1) if _holds_data(line)]
+    if not numbered:
         raise InputFileError(f"{name} holds no data, only comments")
-    first = _cells(lines[start])
+    first = _cells(numbered[0][1])
     header = [] if any(_is_number(cell) for cell in first) else first
     names = header or [str(column) for column in range(len(first))]
     chosen = [names.index(key) for key in _choose(names, wanted, name)]
-    body = lines[start + bool(header) :]
-    if not any(_holds_data(line) for line in body):
+    draws = numbered[1:] if header else numbered
+    if not draws:
         raise InputFileError(f"{name} has a header but no draws")
-    fault = _first_fault(body, start + bool(header) + 1, len(first), name)
-    if fault:
-        raise InputFileError(fault)
+    for number, line in draws:
+        # Counting commas is quick; only a quoted one needs the reader.
+        if line.count(",") + 1 != len(first) and len(_cells(line)) != len(first):
+            raise InputFileError(
+                f"{name}, line {number}: expected {len(first)} values, got {len(_cells(line))}"
+            )
+    body = [line for _, line in draws]
     try:
         table = np.loadtxt(
             body, delimiter=",", comments="#", quotechar='"', ndmin=2, usecols=chosen
         )
-    except ValueError:
-        raise InputFileError(
-            _first_fault(body, start + bool(header) + 1, len(first), name, chosen)
-            or f"{name} holds something that is not a number"
-        ) from None
+    except ValueError as error:
+        raise InputFileError(_find_text(draws, chosen, name) or f"{name}: {error}") from None
     return list(table.T)
 
 
-def _first_fault(
-    body: list[str], first_number: int, width: int, name: str, columns: list[int] | None = None
-) -> str:
-    """Say which line is too long or too short, or has no number in one of the columns."""
-    for number, line in enumerate(body, start=first_number):
-        if not _holds_data(line):
-            continue
-        if columns is None:
-            if line.count(",") + 1 != width and len(_cells(line)) != width:
-                return f"{name}, line {number}: expected {width} values, got {len(_cells(line))}"
-            continue
+def _find_text(draws: list[tuple[int, str]], columns: list[int], name: str) -> str:
+    """Say where something stands in one of the columns that is not a number."""
+    for number, line in draws:
         cells = _cells(line)
         for column in columns:
             if not _is_number(cells[column]):
-                return (
-                    f"{name}, line {number}, column {column + 1}: {cells[column]!r} is not a number"
-                )
+                cell = cells[column]
+                return f"{name}, line {number}, column {column + 1}: {cell!r} is not a number"
     return ""
 
 

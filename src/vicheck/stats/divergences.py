@@ -93,15 +93,14 @@ def _log_evidence(result: PsisResult) -> Measure:
     reason = _gate(1.0, result)
     if reason:
         return Measure(np.nan, np.nan, reason)
-    value = result.log_normalizer - np.log(result.num_draws)
-    return Measure(float(value), _standard_error(_relative_weights(result)))
+    return Measure(_log_mean_ratio(result), _standard_error(_relative_weights(result)))
 
 
 def _kl_q_p(log_r: Floats, elbo: Measure, result: PsisResult) -> Measure:
     reason = _gate(1.0, result)
     if reason:
         return Measure(np.nan, np.nan, reason)
-    value = result.log_normalizer - np.log(result.num_draws) - elbo.value
+    value = _log_mean_ratio(result) - elbo.value
     if elbo.reason:
         return Measure(float(value), np.nan, elbo.reason)
     return Measure(float(value), _standard_error(_relative_weights(result) - log_r))
@@ -174,8 +173,7 @@ def _renyi_negative(alpha: float, log_r: Floats, result: PsisResult) -> Measure:
         return Measure(
             np.nan, np.nan, f"khat of r^{alpha:g} is {powers.khat:.2f}: its mean is not estimable"
         )
-    log_evidence = result.log_normalizer - np.log(result.num_draws)
-    log_powers = powers.log_weights + powers.log_normalizer - alpha * log_evidence
+    log_powers = powers.log_weights + powers.log_normalizer - alpha * _log_mean_ratio(result)
     return _from_log_powers(alpha, log_powers, _relative_weights(result))
 
 
@@ -208,6 +206,11 @@ def _gate(order: float, result: PsisResult) -> str:
 
 def _undefined(result: PsisResult) -> str:
     return f"khat is undefined: {result.message}" if np.isnan(result.khat) else ""
+
+
+def _log_mean_ratio(result: PsisResult) -> float:
+    """Return the log of the mean smoothed ratio, an estimate of the log evidence."""
+    return float(result.log_normalizer - np.log(result.num_draws))
 
 
 def _relative_weights(result: PsisResult) -> Floats:

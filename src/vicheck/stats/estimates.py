@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from vicheck.records import Estimate, PsisStatus, QuantileEstimate
 from vicheck.stats.gpd import fit_gpd, quartile_index
 from vicheck.stats.psis import as_vector, default_tail_length, psis_quietly, warn_undefined
+from vicheck.stats.smoothing import ROUNDING
 from vicheck.stats.tail import select_tail
 
 __all__ = [
@@ -29,9 +30,6 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-
-# Deviations from the mean of no more than this many rounding errors are none.
-_ROUNDING_ERRORS = 64
 
 
 def plain_log_weights(num_draws: int) -> Floats:
@@ -233,7 +231,7 @@ def khat_of(
     h = _as_draws(values, log_r.size)
     smoothed = psis_quietly(log_r, tail_length=tail_length)
     warn_undefined(smoothed)
-    h, _ = _without_zero_weights(h, np.where(smoothed.log_weights == -np.inf, 0.0, 1.0))
+    h = _blank(h, smoothed.log_weights == -np.inf)
     if center is None:
         center = expectation(h, smoothed.log_weights).mean
     center = np.asarray(center, dtype=np.float64)
@@ -242,7 +240,7 @@ def khat_of(
             f"center must be a number or have shape {h.shape[1:]}, got shape {center.shape}"
         )
     deviation = h - center
-    rounding = _ROUNDING_ERRORS * np.finfo(np.float64).eps * np.abs(h).max(axis=0)
+    rounding = ROUNDING * np.abs(h).max(axis=0)
     deviation = np.where(np.abs(deviation) <= rounding, 0.0, deviation).reshape(len(h), -1)
     khats = [_larger_khat(column, log_r, tail_length) for column in deviation.T]
     return _unwrap(np.array(khats).reshape(h.shape[1:]))
@@ -305,16 +303,15 @@ def _draws_and_weights(values: ArrayLike, log_weights: ArrayLike) -> tuple[Float
             f"log_weights must be normalised, but the weights sum to {weights.sum():.6g}; "
             "pass log ratios to importance_log_weights or psis first"
         )
-    return _without_zero_weights(h, weights)
+    return _blank(h, weights == 0.0), weights
 
 
-def _without_zero_weights(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
+def _blank(values: Floats, weightless: NDArray[np.bool]) -> Floats:
     """Replace values at draws of weight zero: zero times inf or NaN is nothing here."""
-    zero = weights == 0.0
-    if zero.any() and not np.isfinite(values[zero]).all():
+    if weightless.any() and not np.isfinite(values[weightless]).all():
         values = values.copy()
-        values[zero] = 0.0
-    return values, weights
+        values[weightless] = 0.0
+    return values
 
 
 def _as_draws(values: ArrayLike, num_draws: int) -> Floats:

@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 _MAX_SIZE_WITHOUT_LOADING = 1_000_000
+_STATUSES = tuple(PsisStatus)
 
 Chooser = Callable[[int, int], SmoothRows]
 """Chooses the code by the numbers of rows and draws."""
@@ -237,18 +238,17 @@ def _refuse_invalid(smoothed: SmoothedRows, batch: tuple[int, ...]) -> None:
 
 def _to_result(run: _Run) -> PsisResult:
     smoothed, num_draws, tail_length, batch = run
-    statuses = tuple(PsisStatus)
     if batch:
         khat, log_normalizer, ess = (column.reshape(batch) for column in smoothed.numbers.T.copy())
         num_zero, num_invalid, first_invalid = (
             column.reshape(batch) for column in smoothed.counts.T.copy()
         )
         status: Any = np.empty(batch, dtype=object)
-        status.ravel()[:] = [statuses[code] for code in smoothed.codes.tolist()]
+        status.ravel()[:] = [_STATUSES[code] for code in smoothed.codes.tolist()]
     else:
         khat, log_normalizer, ess = smoothed.numbers[0].tolist()
         num_zero, num_invalid, first_invalid = smoothed.counts[0].tolist()
-        status = statuses[smoothed.codes[0]]
+        status = _STATUSES[smoothed.codes[0]]
     return PsisResult(
         khat=khat,
         log_weights=smoothed.log_weights.reshape(*batch, -1),
@@ -271,9 +271,7 @@ def _to_result(run: _Run) -> PsisResult:
     )
 
 
-def warn_undefined(result: PsisResult, stacklevel: int = 3) -> None:
-    """Warn once, in the name of a public function's caller, if khat is undefined."""
+def warn_undefined(result: PsisResult) -> None:
+    """Warn the caller of the public function that calls this, once, if khat is undefined."""
     if np.isnan(result.khat).any():
-        warnings.warn(
-            f"khat is undefined: {result.message}", UndefinedKhatWarning, stacklevel=stacklevel
-        )
+        warnings.warn(f"khat is undefined: {result.message}", UndefinedKhatWarning, stacklevel=3)

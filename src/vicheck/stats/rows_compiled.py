@@ -185,6 +185,11 @@ def _sort_stably(values, indices):
 
 
 @_jit
+def _quartile_index(size):
+    return int(size / 4 + 0.5) - 1
+
+
+@_jit
 def _exceed(tail, cutoff, log_x):
     """Fill log_x with the logarithms of the exceedances; return the tail's status."""
     peak = tail[-1]
@@ -199,7 +204,7 @@ def _exceed(tail, cutoff, log_x):
     else:
         for i in range(tail.size):
             log_x[i] = tail[i] + np.log(-np.expm1(cutoff - tail[i]))
-    if log_x[int(tail.size / 4 + 0.5) - 1] == -np.inf:
+    if log_x[_quartile_index(tail.size)] == -np.inf:
         return TIED_AT_CUTOFF
     return OK
 
@@ -209,7 +214,7 @@ def _fit_gpd(log_exceedances, k_grid, weights):
     """Return the shrunk k and log sigma (see `gpd.fit_gpd`)."""
     size = log_exceedances.size
     num_grid = k_grid.size
-    log_unit = log_exceedances[int(size / 4 + 0.5) - 1]
+    log_unit = log_exceedances[_quartile_index(size)]
     log_x = np.empty(size)
     x = np.empty(size)
     for i in range(size):
@@ -321,25 +326,21 @@ def _normalize(values, peak, largest, indices, replacements, log_weights):
     if not np.isfinite(peak):
         log_weights[:] = np.nan
         return np.nan, np.nan
-    _add(values, -peak, log_weights)
+    # One after the other, so that a large peak costs no digits; _jit keeps this order.
+    for i in range(values.size):
+        log_weights[i] = (values[i] - peak) - largest
     for i in range(indices.size):
-        log_weights[indices[i]] = replacements[i]
-    if largest < 0.0:
-        _add(log_weights, -largest, log_weights)
+        log_weights[indices[i]] = replacements[i] - largest
     total = 0.0
     total_square = 0.0
     for start in range(0, values.size, _BLOCK):  # by blocks, so that rounding errors stay small
         block_total, block_square = _exp_sums(log_weights[start : start + _BLOCK])
         total += block_total
         total_square += block_square
-    _add(log_weights, -np.log(total), log_weights)
-    return peak + (largest + np.log(total)), total * total / total_square
-
-
-@_jit_vectorized
-def _add(values, constant, result):
+    log_total = np.log(total)
     for i in range(values.size):
-        result[i] = values[i] + constant
+        log_weights[i] -= log_total
+    return peak + (largest + log_total), total * total / total_square
 
 
 @_jit_vectorized

@@ -37,9 +37,10 @@ def smooth_rows(
             # Selected before the subtraction, which may round unequal ratios to equal ones.
             raw = select_tail(rows[row], tail_length)
             tail = Tail(raw.cutoff - peak, raw.values - peak, raw.indices)
-            codes[row] = _tail_status(tail).code
-            if codes[row] == PsisStatus.OK.code:
-                fit = fit_gpd(log_exceedances(tail))
+            status, log_x = _exceed(tail)
+            codes[row] = status.code
+            if status is PsisStatus.OK:
+                fit = fit_gpd(log_x)
                 numbers[row, 0], grid[row, 0], grid[row, 1] = fit.k, fit.k_grid, fit.weights
                 if with_weights:
                     smoothed = _expected_tail(tail, fit.k, fit.log_sigma)
@@ -54,15 +55,16 @@ def smooth_rows(
         log_weights[row] = values - np.log(total)
 
 
-def _tail_status(tail: Tail) -> PsisStatus:
-    """Say whether a generalised Pareto distribution can be fitted to a tail."""
+def _exceed(tail: Tail) -> tuple[PsisStatus, Floats]:
+    """Say whether a distribution can be fitted to a tail; return the logs of its exceedances."""
     if tail.cutoff == -np.inf:
-        return PsisStatus.TOO_FEW_POSITIVE
+        return PsisStatus.TOO_FEW_POSITIVE, np.empty(0)
     if tail.values[0] == tail.values[-1]:
-        return PsisStatus.TIED_AT_MAXIMUM
-    if log_exceedances(tail)[quartile_index(tail.values.size)] == -np.inf:
-        return PsisStatus.TIED_AT_CUTOFF
-    return PsisStatus.OK
+        return PsisStatus.TIED_AT_MAXIMUM, np.empty(0)
+    log_x = log_exceedances(tail)
+    if log_x[quartile_index(log_x.size)] == -np.inf:
+        return PsisStatus.TIED_AT_CUTOFF, log_x
+    return PsisStatus.OK, log_x
 
 
 def _expected_tail(tail: Tail, k: float, log_sigma: float) -> Floats:

@@ -14,13 +14,16 @@ from vicheck.records import PsisStatus
 from vicheck.stats import rows_numpy
 from vicheck.stats.gpd import grid_size
 
-__all__ = ["MIN_DRAWS", "MIN_TAIL", "SmoothedRows", "implementation_for", "smooth"]
+__all__ = ["MIN_DRAWS", "MIN_TAIL", "ROUNDING", "SmoothedRows", "implementation_for", "smooth"]
 
 MIN_TAIL = 5
 """Fewest exceedances to which a generalised Pareto distribution is fitted."""
 
 MIN_DRAWS = 21
 """Fewest draws whose default tail is that long."""
+
+ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
+"""Numbers that differ by no more than this fraction, 64 rounding errors, count as equal."""
 
 # Up to this many rows and numbers NumPy is done before the compiled code would be loaded.
 _MAX_NUMPY_ROWS = 8
@@ -31,10 +34,6 @@ _BLOCK = 65_536
 
 # From this many numbers on, the rows of a batch are shared among the cores.
 _MIN_THREADED_SIZE = 500_000
-
-# Ratios that differ by no more than this many rounding errors are equal.
-_ROUNDING_ERRORS = 64
-_EPSILON = float(np.finfo(np.float64).eps)
 
 Floats = NDArray[np.float64]
 SmoothRows = Callable[..., None]
@@ -122,7 +121,7 @@ def _classify(values: Floats, result: SmoothedRows) -> Floats:
     lows = values.min(axis=-1)
     with np.errstate(invalid="ignore"):  # inf - inf
         spans = peaks - lows
-    rounding = (_ROUNDING_ERRORS * _EPSILON) * np.maximum(1.0, np.abs(peaks))
+    rounding = ROUNDING * np.maximum(1.0, np.abs(peaks))
     regular = (spans > rounding) & (spans < np.inf)
     if num_draws >= MIN_DRAWS and regular.all():
         return peaks
