@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-__all__ = ["InputFileError", "MissingExtraError", "UndefinedKhatWarning", "require_extra"]
+__all__ = [
+    "InputFileError",
+    "MissingExtraError",
+    "ModelError",
+    "UndefinedKhatWarning",
+    "require_extra",
+]
 
 _EXTRAS = {"parquet": "pyarrow"}
 
 
 class UndefinedKhatWarning(UserWarning):
     """khat is undefined for this input; the result's status and message say why."""
+
+
+class ModelError(ValueError):
+    """A model, or data given to it, that cannot be used; the message names the site or argument."""
 
 
 class InputFileError(ValueError):

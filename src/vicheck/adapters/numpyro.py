@@ -1,0 +1,333 @@
+"""Models written in NumPyro."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro import handlers
+from numpyro.distributions import biject_to
+from numpyro.infer.util import constrain_fn, potential_energy
+from numpyro.primitives import Messenger
+
+from vicheck.errors import ModelError
+from vicheck.model import Data, Layout, Model, Program, as_data, double_precision, ravel, unravel
+
+__all__ = ["from_numpyro"]
+
+_HINT_DISCRETE = "marginalise it out, for example with dist.MixtureSameFamily"
+
+
+def from_numpyro(
+    model_fn: Callable[..., Any],
+    *args: Any,
+    observed: tuple[str, ...] | Mapping[str, str] = ("y",),
+    **kwargs: Any,
+) -> Model:
+    """Take a model written in NumPyro.
+
+    Parameters
+    ----------
+    model_fn
+        The function with ``numpyro.sample`` statements.
+    *args, **kwargs
+        Its arguments. Arrays become the model's data, which `vicheck.fit` can replace without
+        compiling again; numbers, strings and the like are fixed.
+    observed
+        Names of the arguments that hold observed data, as opposed to covariates; the model draws
+        them when they are ``None``. They may be left out here and given to `vicheck.fit`. A
+        dictionary from argument to site says where each goes when names differ.
+
+    Returns
+    -------
+    Model
+        With the log joint density on the flat unconstrained vector, Jacobians included.
+
+    Raises
+    ------
+    ModelError
+        For discrete latent variables, ``numpyro.param`` sites (they have no prior density),
+        data with NaN, and shapes that do not fit; the message names the site or argument.
+
+    Examples
+    --------
+    >>> import numpyro, numpyro.distributions as dist
+    >>> def coin(y=None):
+    ...     p = numpyro.sample("p", dist.Beta(1, 1))
+    ...     numpyro.sample("y", dist.Bernoulli(p).expand([3]), obs=y)
+    >>> model = vicheck.from_numpyro(coin, y=[1, 1, 0])
+    >>> model.coordinates
+    ('p',)
+    """
+    arguments = _bind(model_fn, args, kwargs)
+    parameters = inspect.signature(model_fn).parameters
+    targets = dict(observed) if isinstance(observed, Mapping) else {name: name for name in observed}
+    if isinstance(observed, str):
+        raise ModelError(f"observed must be a tuple of names, got the string {observed!r}")
+    for name in targets:
+        if name not in parameters and observed != ("y",):
+            known = ", ".join(parameters) or "none"
+            raise ModelError(f"observed has {name!r}, but the model's arguments are: {known}")
+    targets = {name: site for name, site in targets.items() if name in parameters}
+    data, fixed = {}, {}
+    for name, value in arguments.items():
+        if name in targets and value is None:
+            continue
+        if isinstance(value, np.ndarray | jax.Array | list | Mapping) or name in targets:
+            data[name] = as_data(name, value)
+        else:
+            fixed[name] = _hashable(name, value)
+    missing = tuple(name for name in targets if name not in data)
+    draft = _NumpyroProgram(model_fn, tuple(fixed.items()), tuple(targets.items()), (), ())
+    with double_precision():
+        filled = data | draft.imagine(data, missing)
+        program = draft.with_layout(filled)
+        program.check_data(filled)
+    return Model(program, data, missing)
+
+
+@dataclass(frozen=True)
+class _NumpyroProgram(Program):
+    """A NumPyro function with everything but its arrays."""
+
+    function: Callable[..., Any]
+    fixed: tuple[tuple[str, Any], ...]
+    targets: tuple[tuple[str, str], ...]
+    """Observed arguments and the sites they go to."""
+    layout: Layout
+    subsampled: tuple[str, ...]
+    """Plates that see only a part of the data at a time."""
+
+    def log_density(self, z: jax.Array, data: Data) -> jax.Array:
+        return self._log_density(_WholePlates(self.function), z, data)
+
+    def log_density_of_minibatch(self, z: jax.Array, data: Data, key: jax.Array) -> jax.Array:
+        return self._log_density(handlers.seed(self.function, key), z, data)
+
+    def _log_density(self, function: Callable[..., Any], z: jax.Array, data: Data) -> jax.Array:
+        return -potential_energy(function, (), self._arguments(data), unravel(z, self.layout))
+
+    @property
+    def has_minibatches(self) -> bool:
+        return bool(self.subsampled)
+
+    def constrain(self, z: jax.Array, data: Data) -> dict[str, jax.Array]:
+        values = constrain_fn(
+            _WholePlates(self.function),
+            (),
+            self._arguments(data),
+            unravel(z, self.layout),
+            return_deterministic=True,
+        )
+        order = [name for name, _ in self.layout]
+        order += [name for name in values if name not in order]
+        return {name: jnp.asarray(values[name], float) for name in order}
+
+    def unconstrain(self, theta: Mapping[str, Any], data: Data) -> jax.Array:
+        sites = self._trace(theta, data)
+        inverse = {
+            name: biject_to(sites[name]["fn"].support).inv(jnp.asarray(theta[name], float))
+            for name, _ in self.layout
+        }
+        return ravel(inverse, self.layout)
+
+    def log_likelihood(self, z: jax.Array, data: Data) -> dict[str, jax.Array]:
+        sites = self._trace(self.constrain(z, data), data)
+        return {
+            name: site["fn"].log_prob(site["value"])
+            for name, site in sites.items()
+            if site["type"] == "sample" and site["is_observed"]
+        }
+
+    def simulate(self, key: jax.Array, data: Data) -> tuple[jax.Array, Data]:
+        sites = self._draw(key, data)
+        theta = {name: sites[name]["value"] for name, _ in self.layout}
+        simulated = {name: sites[site]["value"] for name, site in self.targets}
+        return self.unconstrain(theta, data | simulated), data | simulated
+
+    def imagine(self, data: Data, missing: tuple[str, ...]) -> Data:
+        """Return arrays of the right shapes in place of data that has not been given."""
+        if not missing:
+            return {}
+        sites = self._sites_at_zero(data)
+        targets = dict(self.targets)
+        for name in missing:
+            if targets[name] not in sites:
+                raise ModelError(
+                    f"the model has no site {targets[name]!r} to draw {name!r} at: give {name!r}, "
+                    f"or say where it goes: observed={{{name!r}: 'site'}}"
+                )
+        shapes = {name: sites[targets[name]]["fn"] for name in missing}
+        return {name: np.zeros(fn.shape(), _dtype(fn)) for name, fn in shapes.items()}
+
+    def with_layout(self, data: Data) -> _NumpyroProgram:
+        """Return the program that knows its parameters, or say why the model cannot be used."""
+        layout, subsampled = [], []
+        for name, site in self._sites_at_zero(data).items():
+            if site["type"] == "plate" and site["infer"]["subsampled"]:
+                subsampled.append(name)
+            if site["type"] == "param":
+                raise ModelError(
+                    f"site {name!r} is a numpyro.param, which has no prior density: make it a "
+                    "numpyro.sample, or fix its value"
+                )
+            if site["type"] != "sample" or site["is_observed"]:
+                continue
+            if site["fn"].support.is_discrete:
+                raise ModelError(f"site {name!r} is a discrete latent variable: {_HINT_DISCRETE}")
+            if any(frame.name in subsampled for frame in site["cond_indep_stack"]):
+                raise ModelError(f"site {name!r} is a latent variable in a subsampled plate")
+            transform = biject_to(site["fn"].support)
+            layout.append((name, tuple(transform.inverse_shape(site["fn"].shape()))))
+        if not layout:
+            raise ModelError("the model has no parameters: every site is observed")
+        return _NumpyroProgram(
+            self.function, self.fixed, self.targets, tuple(layout), tuple(subsampled)
+        )
+
+    def check_data(self, data: Data) -> None:
+        with double_precision():
+            try:
+                sites = self._sites_at_zero(data)
+            except (TypeError, ValueError) as error:
+                shapes = ", ".join(f"{k} {v.shape}" for k, v in _leaves(data).items())
+                raise ModelError(f"the model cannot take data of shapes {shapes}: {error}") from error
+        for name, site in sites.items():
+            if site["type"] == "sample" and site["is_observed"]:
+                expected, came = tuple(site["fn"].shape()), jnp.shape(site["value"])
+                if not _fits(expected, came):
+                    raise ModelError(
+                        f"data for site {name!r} must have shape {expected}, got {came}"
+                    )
+        now = {
+            name: tuple(biject_to(sites[name]["fn"].support).inverse_shape(sites[name]["fn"].shape()))
+            for name, _ in self.layout
+        }
+        for name, shape in self.layout:
+            if now[name] != shape:
+                raise ModelError(
+                    f"with this data parameter {name!r} has shape {now[name]}, before {shape}: "
+                    "make a new model with from_numpyro"
+                )
+
+    def locate_trouble(self, z: jax.Array, data: Data) -> str:
+        theta = self.constrain(z, data)
+        sites = self._trace(theta, data)
+        bad = []
+        for name, site in sites.items():
+            if site["type"] != "sample":
+                continue
+            value = float(jnp.sum(site["fn"].log_prob(site["value"])))
+            if not np.isfinite(value):
+                bad.append(f"site {name!r} (log density {value})")
+        return ", ".join(bad) or "the Jacobian of a constraint"
+
+    def _arguments(self, data: Data) -> dict[str, Any]:
+        return {**dict(self.fixed), **data}
+
+    def _trace(self, theta: Mapping[str, Any], data: Data) -> dict[str, Any]:
+        known = {name: theta[name] for name, _ in self.layout}
+        function = handlers.substitute(_WholePlates(self.function), data=known)
+        return handlers.trace(function).get_trace(**self._arguments(data))
+
+    def _draw(self, key: jax.Array, data: Data) -> dict[str, Any]:
+        observed = {name for name, _ in self.targets}
+        arguments = self._arguments({k: v for k, v in data.items() if k not in observed})
+        function = handlers.seed(_NoImproper(_WholePlates(self.function)), key)
+        sites = handlers.trace(function).get_trace(**arguments, **dict.fromkeys(observed))
+        for name, site in self.targets:
+            if site not in sites:
+                raise ModelError(
+                    f"the model draws no site {site!r} when {name!r} is None: write obs={name}, or "
+                    f"say where it goes: observed={{{name!r}: 'site'}}"
+                )
+        return dict(sites)
+
+    def _sites_at_zero(self, data: Data) -> dict[str, Any]:
+        """Trace the model at z = 0, its shapes only: nothing is computed."""
+        captured: dict[str, Any] = {}
+
+        def run(key: jax.Array, data: Data) -> None:
+            function = handlers.substitute(_WholePlates(self.function), substitute_fn=_at_zero)
+            function = handlers.seed(function, key)
+            captured.update(handlers.trace(function).get_trace(**self._arguments(data)))
+
+        jax.eval_shape(run, jax.random.key(0), data)
+        return captured
+
+
+class _WholePlates(Messenger):
+    """Give every plate all of its data, and remember the ``subsample_size`` it asked for."""
+
+    def process_message(self, msg: Any) -> None:
+        if msg["type"] == "plate":
+            size, asked = msg["args"]
+            msg["args"], msg["value"] = (size, None), jnp.arange(size)
+            msg["infer"] = {"subsampled": asked not in (None, size)}
+
+
+class _NoImproper(Messenger):
+    """Name the site when a prior cannot be drawn from."""
+
+    def process_message(self, msg: Any) -> None:
+        improper = type(msg.get("fn")).__name__ == "ImproperUniform"
+        if msg["type"] == "sample" and msg["value"] is None and improper:
+            raise ModelError(
+                f"site {msg['name']!r} has a flat prior that cannot be drawn from: to simulate "
+                "data, give it a proper prior"
+            )
+
+
+def _at_zero(site: Any) -> Any:
+    """Return the value of a parameter where its unconstrained vector is zero."""
+    if site["type"] != "sample" or site["is_observed"] or site["fn"].support.is_discrete:
+        return None
+    transform = biject_to(site["fn"].support)
+    return transform(jnp.zeros(transform.inverse_shape(site["fn"].shape())))
+
+
+def _bind(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> dict[str, Any]:
+    signature = inspect.signature(function)
+    kinds = {parameter.kind for parameter in signature.parameters.values()}
+    if inspect.Parameter.VAR_POSITIONAL in kinds:
+        raise ModelError("a model with *args has no names for its data: name its arguments")
+    try:
+        bound = signature.bind_partial(*args, **kwargs)
+    except TypeError as error:
+        raise ModelError(f"the arguments do not fit the model: {error}") from error
+    arguments = dict(bound.arguments)
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            arguments.update(arguments.pop(name, {}))
+    return arguments
+
+
+def _hashable(name: str, value: Any) -> Any:
+    try:
+        hash(value)
+    except TypeError as error:
+        raise ModelError(
+            f"argument {name!r} must be an array or hashable, got {type(value).__name__}"
+        ) from error
+    return value
+
+
+def _fits(expected: tuple[int, ...], came: tuple[int, ...]) -> bool:
+    """Whether a distribution of one shape can have data of the other without growing it."""
+    try:
+        return np.broadcast_shapes(expected, came) == came
+    except ValueError:
+        return False
+
+
+def _leaves(data: Data) -> dict[str, Any]:
+    return {k: np.asarray(v) for k, v in data.items() if not isinstance(v, Mapping)}
+
+
+def _dtype(fn: Any) -> Any:
+    return np.int64 if fn.support.is_discrete else np.float64

@@ -1,0 +1,297 @@
+"""Model: a log density of the flat unconstrained vector z given data, and what belongs to it."""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from vicheck.errors import ModelError
+
+__all__ = [
+    "Model",
+    "Program",
+    "double_precision",
+    "from_log_density",
+    "labels",
+    "ravel",
+    "unravel",
+]
+
+Data = dict[str, Any]
+"""Named arrays a model is given: what it conditions on and what was observed."""
+
+Layout = tuple[tuple[str, tuple[int, ...]], ...]
+"""Names and shapes of the parts of a flat vector, in order."""
+
+double_precision = partial(jax.enable_x64, True)
+"""Context in which JAX computes in float64; the caller's own setting is left alone."""
+
+
+class Program(abc.ABC):
+    """The part of a model that JAX compiles: pure functions of z and data, compared by value.
+
+    Two programs that are equal share compiled code, so a program never holds data.
+    """
+
+    layout: Layout
+    """Names and shapes of the parameters on the unconstrained scale."""
+
+    @property
+    def dim(self) -> int:
+        """Length of z."""
+        return sum(math.prod(shape) for _, shape in self.layout)
+
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        """Name of each entry of z."""
+        return labels(dict(self.layout))
+
+    @abc.abstractmethod
+    def log_density(self, z: jax.Array, data: Data) -> jax.Array:
+        """Log joint density at z, the Jacobian of the constraints included."""
+
+    @abc.abstractmethod
+    def constrain(self, z: jax.Array, data: Data) -> dict[str, jax.Array]:
+        """Return parameters on their own scale, and quantities the model derives from them."""
+
+    @abc.abstractmethod
+    def unconstrain(self, theta: Mapping[str, Any], data: Data) -> jax.Array:
+        """Return the z of parameters given on their own scale."""
+
+    @abc.abstractmethod
+    def locate_trouble(self, z: jax.Array, data: Data) -> str:
+        """Say in which part of the model the density at z is not finite."""
+
+    @abc.abstractmethod
+    def check_data(self, data: Data) -> None:
+        """Raise `ModelError` for data the model cannot take."""
+
+    @property
+    def has_minibatches(self) -> bool:
+        """Whether the log density can be estimated from a random part of the data."""
+        return False
+
+    def log_density_of_minibatch(self, z: jax.Array, data: Data, key: jax.Array) -> jax.Array:
+        """Return an unbiased estimate of the log density from a random part of the data."""
+        raise NotImplementedError
+
+    def log_likelihood(self, z: jax.Array, data: Data) -> dict[str, jax.Array]:
+        """Log likelihood of each observation, by the name of its site."""
+        raise ModelError("this model has no likelihood of its own: it is a bare log density")
+
+    def simulate(self, key: jax.Array, data: Data) -> tuple[jax.Array, Data]:
+        """Draw z from the prior and then the observed data; the rest of the data stays."""
+        raise ModelError("this model cannot simulate data: it is a bare log density")
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A model with its data: what `vicheck.fit` takes."""
+
+    program: Program
+    data: Data
+    missing: tuple[str, ...] = ()
+    """Observed arguments that have no data yet."""
+
+    @property
+    def dim(self) -> int:
+        """Number of unconstrained parameters."""
+        return self.program.dim
+
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        """Name of each unconstrained parameter."""
+        return self.program.coordinates
+
+    def given(self, data: Mapping[str, Any] | None) -> Model:
+        """Return the model with some or all of its data replaced.
+
+        Raises
+        ------
+        ModelError
+            When a name is unknown, an array has missing or infinite values, or shapes do not fit.
+        """
+        if not data:
+            return self
+        unknown = sorted(set(data) - set(self.data) - set(self.missing))
+        if unknown:
+            known = ", ".join([*self.data, *self.missing]) or "none"
+            raise ModelError(f"data has {', '.join(unknown)}, but the model's data are: {known}")
+        merged = self.data | {name: as_data(name, value) for name, value in data.items()}
+        missing = tuple(name for name in self.missing if name not in data)
+        model = replace(self, data=merged, missing=missing)
+        if not missing:
+            self.program.check_data(merged)
+        return model
+
+    def log_density(self, z: Any) -> Any:
+        """Log joint density at z, shape ``(d,)``, or at each row of z, shape ``(..., d)``."""
+        self.require_data()
+        with double_precision():
+            z = jnp.asarray(z, jnp.float64)
+            return np.asarray(_log_densities(self.program, z.reshape(-1, self.dim), self.data)
+                              .reshape(z.shape[:-1]))[()]
+
+    def constrain(self, z: Any) -> dict[str, np.ndarray]:
+        """Return parameters and derived quantities at z, or at each row of z."""
+        with double_precision():
+            z = jnp.asarray(z, jnp.float64)
+            flat = _constrained(self.program, z.reshape(-1, self.dim), self.data)
+            lead = z.shape[:-1]
+            return {k: np.asarray(v).reshape(lead + v.shape[1:]) for k, v in flat.items()}
+
+    def unconstrain(self, theta: Mapping[str, Any]) -> np.ndarray:
+        """Return the z of parameters given on their own scale."""
+        absent = [name for name, _ in self.program.layout if name not in theta]
+        if absent:
+            raise ModelError(f"theta lacks {', '.join(absent)}")
+        with double_precision():
+            return np.asarray(self.program.unconstrain(theta, self.data))
+
+    def simulate(self, seed: int = 0) -> tuple[np.ndarray, Data]:
+        """Draw parameters from the prior and data from the model given them.
+
+        Returns
+        -------
+        z, data
+            The unconstrained parameters, and the data with what is observed replaced.
+        """
+        with double_precision():
+            z, data = self.program.simulate(jax.random.key(seed), self.data)
+            return np.asarray(z), jax.tree.map(np.asarray, data)
+
+    def require_data(self) -> None:
+        """Raise `ModelError` when observed data is missing."""
+        if self.missing:
+            names = ", ".join(self.missing)
+            raise ModelError(f"the model has no data for {names}: pass data={{{names!r}: ...}}")
+
+
+def from_log_density(
+    log_density: Callable[..., Any], example: Any, *, data: Mapping[str, Any] | None = None
+) -> Model:
+    """Wrap a log density written in JAX.
+
+    Parameters
+    ----------
+    log_density
+        Function of the parameters, or of the parameters and the data, that returns a scalar: the
+        log joint density up to a constant, on the unconstrained scale.
+    example
+        Parameters of the right shape: a vector, or a dictionary of named arrays.
+    data
+        Named arrays handed to the function as its second argument; without them it has only one.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> model = from_log_density(lambda x: -jnp.sum(x**2) / 2, jnp.zeros(3))
+    >>> model.coordinates
+    ('x[0]', 'x[1]', 'x[2]')
+    >>> float(model.log_density([1.0, 1.0, 0.0]))
+    -1.0
+    """
+    named = isinstance(example, Mapping)
+    parts = {name: np.shape(value) for name, value in example.items()} if named else {
+        "x": np.shape(example)
+    }
+    program = _DensityProgram(log_density, tuple(parts.items()), named, data is not None)
+    if not program.dim:
+        raise ModelError("example holds no parameters")
+    arrays = {name: as_data(name, value) for name, value in (data or {}).items()}
+    program.check_data(arrays)
+    return Model(program, arrays)
+
+
+@dataclass(frozen=True)
+class _DensityProgram(Program):
+    function: Callable[..., Any]
+    layout: Layout
+    named: bool
+    takes_data: bool
+
+    def log_density(self, z: jax.Array, data: Data) -> jax.Array:
+        parts = unravel(z, self.layout)
+        theta = parts if self.named else parts["x"]
+        return self.function(theta, data) if self.takes_data else self.function(theta)
+
+    def constrain(self, z: jax.Array, data: Data) -> dict[str, jax.Array]:
+        return unravel(z, self.layout)
+
+    def unconstrain(self, theta: Mapping[str, Any], data: Data) -> jax.Array:
+        return ravel(theta, self.layout)
+
+    def locate_trouble(self, z: jax.Array, data: Data) -> str:
+        return "the log density itself"
+
+    def check_data(self, data: Data) -> None:
+        with double_precision():
+            value = jax.eval_shape(self.log_density, jnp.zeros(self.dim), data)
+        if getattr(value, "shape", None) != ():
+            raise ModelError(f"log_density must return a scalar, got {value}")
+
+
+def as_data(name: str, value: Any) -> Any:
+    """Return data as arrays: floats in float64, and all of them finite."""
+    if isinstance(value, Mapping):
+        return {key: as_data(f"{name}.{key}", item) for key, item in value.items()}
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise ModelError(f"{name} must hold numbers, got an array of type {array.dtype}")
+    if array.dtype.kind != "f":
+        return array
+    array = array.astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(array))
+    if bad.size:
+        where = tuple(int(i) for i in np.unravel_index(bad[0], array.shape))
+        raise ModelError(
+            f"{name} must be finite, got {bad.size} of {array.size} values that are NaN or "
+            f"infinite, the first at index {where if len(where) != 1 else where[0]}"
+        )
+    return array
+
+
+def labels(shapes: Mapping[str, tuple[int, ...]]) -> tuple[str, ...]:
+    """Name every scalar as ArviZ prints it: ``tau``, ``theta[0]``, ``Sigma[0, 1]``."""
+    names: list[str] = []
+    for name, shape in shapes.items():
+        if not shape:
+            names.append(name)
+        else:
+            indices = product(*(range(size) for size in shape))
+            names += [f"{name}[{', '.join(map(str, index))}]" for index in indices]
+    return tuple(names)
+
+
+def unravel(z: jax.Array, layout: Layout) -> dict[str, jax.Array]:
+    """Cut a flat vector into its named parts."""
+    parts, start = {}, 0
+    for name, shape in layout:
+        size = math.prod(shape)
+        parts[name] = z[start : start + size].reshape(shape)
+        start += size
+    return parts
+
+
+def ravel(parts: Mapping[str, Any], layout: Layout) -> jax.Array:
+    """Join named parts to a flat vector."""
+    return jnp.concatenate([jnp.ravel(jnp.asarray(parts[name], float)) for name, _ in layout])
+
+
+@partial(jax.jit, static_argnums=0)
+def _log_densities(program: Program, z: jax.Array, data: Data) -> jax.Array:
+    return jax.vmap(program.log_density, (0, None))(z, data)
+
+
+@partial(jax.jit, static_argnums=0)
+def _constrained(program: Program, z: jax.Array, data: Data) -> dict[str, jax.Array]:
+    return jax.vmap(program.constrain, (0, None))(z, data)

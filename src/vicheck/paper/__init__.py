@@ -1,0 +1,1 @@
+"""The paper: its models, each a NumPyro function."""

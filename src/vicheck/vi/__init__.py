@@ -1,0 +1,1 @@
+"""Variational inference: families, and the solvers that fit them."""

@@ -1,0 +1,115 @@
+"""The curvature of a posterior: where a fit starts, and in which units it moves."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from vicheck.model import Data, Program
+
+__all__ = ["MAX_DENSE_DIM", "Curvature", "climb"]
+
+MAX_DENSE_DIM = 256
+"""Up to this dimension the whole Hessian is used, above it an estimate of its diagonal."""
+
+_FLATTEST = 1e-10
+"""Second derivatives below it are raised to it: no scale is longer than 1e5."""
+_PROBES = 8
+_FRACTIONS = 4.0 ** -np.arange(8.0)
+"""A Newton step is tried whole and in these parts."""
+_LEAST_GAIN = 1e-3
+"""In nats; Newton's method ends there, because variational inference goes on from it."""
+
+
+class Curvature(NamedTuple):
+    """Size of the second derivatives of ``-log_p``, made positive."""
+
+    directions: jax.Array
+    """A root of the inverse Hessian, ``(d, d)``, or the roots of its diagonal, ``(d,)``."""
+    precisions: jax.Array
+    """Diagonal of the Hessian."""
+
+
+class _Climb(NamedTuple):
+    z: jax.Array
+    value: jax.Array
+    curvature: Curvature
+    newton: jax.Array
+    gain: jax.Array
+    count: jax.Array
+
+
+def climb(
+    program: Program, z: jax.Array, data: Data, max_steps: Any
+) -> tuple[jax.Array, Curvature]:
+    """Climb the log density from z by damped Newton steps; return the end and the curvature there.
+
+    The end need not be a mode: the climb stops after ``max_steps``, and where no step gains. No
+    steps at all give the curvature at z.
+    """
+
+    def unfinished(state: _Climb) -> jax.Array:
+        return (state.count <= max_steps) & (state.gain > _LEAST_GAIN)
+
+    def advance(state: _Climb) -> _Climb:
+        # The first round finds no step to try, only the curvature: compiled code is half as long.
+        trials = state.z + _FRACTIONS[:, None] * state.newton
+        values = jax.vmap(program.log_density, (0, None))(trials, data)
+        values = jnp.where(jnp.isfinite(values), values, -jnp.inf)
+        best = jnp.argmax(values)
+        better = values[best] > state.value
+        z = jnp.where(better, trials[best], state.z)
+        gradient, curvature = _gradient_and_curvature(program, z, data)
+        roots = curvature.directions
+        newton = -(roots**2 * gradient if roots.ndim == 1 else roots @ (roots.T @ gradient))
+        gain = jnp.where(state.count == 0, jnp.inf, values[best] - state.value)
+        value = jnp.maximum(state.value, values[best])
+        return _Climb(z, value, curvature, newton, gain, state.count + 1)
+
+    roots = jnp.zeros((z.size,) if z.size > MAX_DENSE_DIM else (z.size, z.size), z.dtype)
+    start = _Climb(
+        z=z,
+        value=jnp.array(-jnp.inf, z.dtype),
+        curvature=Curvature(roots, jnp.zeros_like(z)),
+        newton=jnp.zeros_like(z),
+        gain=jnp.array(jnp.inf, z.dtype),
+        count=jnp.array(0),
+    )
+    end = lax.while_loop(unfinished, advance, start)
+    return end.z, end.curvature
+
+
+def _gradient_and_curvature(
+    program: Program, z: jax.Array, data: Data
+) -> tuple[jax.Array, Curvature]:
+    """Return the gradient of ``-log_p`` and the size of its second derivatives.
+
+    Negative curvature counts by its size: what matters is the scale on which the density changes.
+    """
+    slope = jax.grad(lambda at: -program.log_density(at, data))
+    if z.size > MAX_DENSE_DIM:
+        probes = jax.random.rademacher(jax.random.key(0), (_PROBES, z.size), z.dtype)
+        gradient, product = jax.linearize(slope, z)
+        diagonal = _bounded(lax.map(lambda probe: probe * product(probe), probes).mean(axis=0))
+        return gradient, Curvature(1.0 / jnp.sqrt(diagonal), diagonal)
+    gradient, product = jax.linearize(slope, z)
+    hessian = _finite(jax.vmap(product)(jnp.eye(z.size, dtype=z.dtype)))
+    # Scaled to a unit diagonal first: parameters may differ by many orders of magnitude.
+    scale = jnp.sqrt(_bounded(jnp.diagonal(hessian)))
+    values, vectors = jnp.linalg.eigh(hessian / jnp.outer(scale, scale))
+    values = jnp.maximum(jnp.abs(values), 1e-12)
+    directions = vectors / jnp.sqrt(values) / scale[:, None]
+    precisions = scale**2 * (vectors**2 @ values)
+    return gradient, Curvature(directions, precisions)
+
+
+def _bounded(diagonal: jax.Array) -> jax.Array:
+    return jnp.maximum(jnp.abs(_finite(diagonal)), _FLATTEST)
+
+
+def _finite(array: jax.Array) -> jax.Array:
+    return jnp.where(jnp.isfinite(array), array, 0.0)
