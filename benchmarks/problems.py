@@ -75,17 +75,17 @@ def problems() -> dict[str, Problem]:
 
 def simulate_logistic(n: int = 1000, d: int = 20, seed: int = 20180) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
-    X, beta = rng.normal(size=(n, d)), 0.5 * rng.normal(size=d)  # noqa: N806
+    X, beta = rng.normal(size=(n, d)), 0.5 * rng.normal(size=d)
     return {"X": X, "y": rng.binomial(1, 1 / (1 + np.exp(-X @ beta)))}
 
 
 def simulate_linear(n: int = 10_000, d: int = 100, seed: int = 20181) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
-    X, beta = rng.normal(size=(n, d)), rng.normal(size=d)  # noqa: N806
+    X, beta = rng.normal(size=(n, d)), rng.normal(size=d)
     return {"X": X, "y": X @ beta + 2.0 * rng.normal(size=n)}
 
 
-def logistic_normal_prior(X: Any, y: Any = None) -> None:  # noqa: N803
+def logistic_normal_prior(X: Any, y: Any = None) -> None:
     """Logistic regression with standard normal coefficients and no intercept."""
     beta = numpyro.sample("beta", dist.Normal(0.0, 1.0).expand([X.shape[1]]).to_event(1))
     numpyro.sample("y", dist.Bernoulli(logits=X @ beta), obs=y)

@@ -1,23 +1,81 @@
 """Yes, but did it work? Diagnostics for variational inference."""
 
-from vicheck.errors import UndefinedKhatWarning
-from vicheck.records import PsisResult, PsisStatus
-from vicheck.stats.divergences import divergences
-from vicheck.stats.estimates import estimates, khat_of
-from vicheck.stats.psis import psis, psis_khat
-from vicheck.verdict import judge_psis
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vicheck.adapters.numpyro import from_numpyro
+    from vicheck.checking.comparison import compare
+    from vicheck.checking.result import Check
+    from vicheck.checking.run import check, check_draws
+    from vicheck.errors import ModelError, UndefinedKhatWarning
+    from vicheck.model import Model, from_log_density
+    from vicheck.nuts import reference
+    from vicheck.records import PsisResult, PsisStatus
+    from vicheck.stats.divergences import divergences
+    from vicheck.stats.estimates import estimates, khat_of
+    from vicheck.stats.psis import psis, psis_khat
+    from vicheck.verdict import judge_psis
+    from vicheck.vi.fit import Fit, fit
 
 __all__ = [
+    "Check",
+    "Fit",
+    "Model",
+    "ModelError",
     "PsisResult",
     "PsisStatus",
     "UndefinedKhatWarning",
     "__version__",
+    "check",
+    "check_draws",
+    "compare",
     "divergences",
     "estimates",
+    "fit",
+    "from_log_density",
+    "from_numpyro",
     "judge_psis",
     "khat_of",
     "psis",
     "psis_khat",
+    "reference",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
+
+# Loaded when first used, so that `import vicheck` does not load JAX, NumPyro or pandas.
+_HOMES = {
+    "Check": "vicheck.checking.result",
+    "Fit": "vicheck.vi.fit",
+    "Model": "vicheck.model",
+    "ModelError": "vicheck.errors",
+    "PsisResult": "vicheck.records",
+    "PsisStatus": "vicheck.records",
+    "UndefinedKhatWarning": "vicheck.errors",
+    "check": "vicheck.checking.run",
+    "check_draws": "vicheck.checking.run",
+    "compare": "vicheck.checking.comparison",
+    "divergences": "vicheck.stats.divergences",
+    "estimates": "vicheck.stats.estimates",
+    "fit": "vicheck.vi.fit",
+    "from_log_density": "vicheck.model",
+    "from_numpyro": "vicheck.adapters.numpyro",
+    "judge_psis": "vicheck.verdict",
+    "khat_of": "vicheck.stats.estimates",
+    "psis": "vicheck.stats.psis",
+    "psis_khat": "vicheck.stats.psis",
+    "reference": "vicheck.nuts",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'vicheck' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -138,16 +138,21 @@ class Model:
         self.require_data()
         with double_precision():
             z = jnp.asarray(z, jnp.float64)
-            return np.asarray(_log_densities(self.program, z.reshape(-1, self.dim), self.data)
-                              .reshape(z.shape[:-1]))[()]
+            return np.asarray(
+                _log_densities(self.program, z.reshape(-1, self.dim), self.data).reshape(
+                    z.shape[:-1]
+                )
+            )[()]
 
     def constrain(self, z: Any) -> dict[str, np.ndarray]:
         """Return parameters and derived quantities at z, or at each row of z."""
         with double_precision():
             z = jnp.asarray(z, jnp.float64)
             flat = _constrained(self.program, z.reshape(-1, self.dim), self.data)
-            lead = z.shape[:-1]
-            return {k: np.asarray(v).reshape(lead + v.shape[1:]) for k, v in flat.items()}
+        # Compiled code returns names sorted; parameters come in the order of the model.
+        order = [name for name, _ in self.program.layout]
+        order += [name for name in flat if name not in order]
+        return {k: np.asarray(flat[k]).reshape(z.shape[:-1] + flat[k].shape[1:]) for k in order}
 
     def unconstrain(self, theta: Mapping[str, Any]) -> np.ndarray:
         """Return the z of parameters given on their own scale."""
@@ -201,9 +206,11 @@ def from_log_density(
     -1.0
     """
     named = isinstance(example, Mapping)
-    parts = {name: np.shape(value) for name, value in example.items()} if named else {
-        "x": np.shape(example)
-    }
+    parts = (
+        {name: np.shape(value) for name, value in example.items()}
+        if named
+        else {"x": np.shape(example)}
+    )
     program = _DensityProgram(log_density, tuple(parts.items()), named, data is not None)
     if not program.dim:
         raise ModelError("example holds no parameters")

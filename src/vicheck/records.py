@@ -10,12 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "Convergence",
     "Divergences",
     "Estimate",
     "Finding",
     "FitStatus",
+    "GradientTest",
     "KhatPosterior",
     "Measure",
+    "PooledModes",
+    "Predictive",
     "PsisResult",
     "PsisStatus",
     "QuantileEstimate",
@@ -268,6 +272,71 @@ class Divergences(Record):
     _nested: ClassVar = dict.fromkeys(
         ("elbo", "log_evidence", "kl_q_p", "kl_p_q", "chi_square", "renyi"), Measure
     )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GradientTest(Record):
+    """Whether the expected gradient at q is zero, on fresh draws and up to a tolerance."""
+
+    size: float
+    """Largest entry of the mean gradient, in standard deviations of q."""
+    p_value: float
+    """Of the hypothesis that no entry exceeds the tolerance; Bonferroni over the entries."""
+    tolerance: float
+    worst: str
+    """The parameter with the largest entry."""
+    num_draws: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Convergence(Record):
+    """What is known about whether a solver has found the best member of its family."""
+
+    status: FitStatus
+    solver: str
+    gradient: GradientTest
+    gradient_norm: float = np.nan
+    """Gradient in sd units on the solver's own draws."""
+    sampling_error: float = np.nan
+    """Error of means and log sds, in sds, that comes from the solver's finite draws."""
+    relative_change_mean: float = np.nan
+    """Stan's criterion: mean relative change of the ELBO over its last evaluations."""
+    relative_change_median: float = np.nan
+    rhat: float = np.nan
+    """Largest split R-hat of the last half of the iterates (Dhaka et al. 2020)."""
+    iterate_mcse: float = np.nan
+    """Largest Monte Carlo error of their average, in sds."""
+
+    _nested: ClassVar = {"status": FitStatus, "gradient": GradientTest}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PooledModes(Record):
+    """The mixture, in parts by their ELBOs, of all optima that the starts have settled on."""
+
+    khat: float
+    log_evidence: Measure
+    masses: Floats
+    """Share of the posterior that belongs to each optimum, the fit itself first."""
+    locations: Floats
+    """Their means, one row each, on the unconstrained scale."""
+
+    _nested: ClassVar = {"log_evidence": Measure}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Predictive(Record):
+    """Log density of held-out data, summed over its points.
+
+    It does not tell whether variational inference worked: a worse posterior can predict better
+    (the paper's section 4.2). Only the difference between the two numbers says something.
+    """
+
+    vi: Measure
+    psis: Measure
+    num_points: int
+
+    _nested: ClassVar = {"vi": Measure, "psis": Measure}
 
 
 @dataclass(frozen=True, eq=False, repr=False)

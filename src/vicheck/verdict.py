@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Literal
 
-from vicheck.records import Finding, PsisResult, PsisStatus, Verdict
+from vicheck.records import (
+    Convergence,
+    Finding,
+    FitStatus,
+    PooledModes,
+    PsisResult,
+    PsisStatus,
+    Verdict,
+)
 from vicheck.stats.reliability import GOOD_BELOW, USABLE_BELOW
 
-__all__ = ["judge_psis", "show"]
+__all__ = ["choose_estimate", "judge_check", "judge_psis", "show"]
 
 Level = Literal["good", "usable", "unreliable", "none"]
 
@@ -18,6 +28,37 @@ _IMPROVE = (
     "run the optimiser to convergence, reparametrise the model (non-centred instead of centred), "
     "use a richer family, or use MCMC"
 )
+
+_REJECTED_BELOW = 0.01
+"""p-value below which the gradient at q is not zero."""
+
+_GROWTH = 0.1
+"""khat that rises by more than this over the draws has not been seen whole."""
+
+_MISSING_MASS = 0.05
+"""A mode that holds more of the posterior than this, and that q misses, spoils the fit."""
+
+_SMALL_SHIFT, _SMALL_GROWTH = 0.05, 0.05
+"""Corrections of a mean, in sds, and of a log sd that make no difference."""
+
+_RHAT_BELOW, _ITERATE_MCSE_BELOW = 1.1, 0.05
+"""Dhaka et al. (2020): above these a stochastic run has not settled."""
+
+_STALLED_HINTS = {
+    FitStatus.SAMPLING_ERROR: "allow more draws: max_draws",
+    FitStatus.MAX_ITERATIONS: (
+        "iterate longer; for a stochastic solver also try a smaller step, more draws a step or a "
+        "larger minibatch"
+    ),
+    FitStatus.STALLED: "look for kinks or jumps in the log density, or use solver='stochastic'",
+    FitStatus.AT_INFINITY: (
+        "the posterior may be improper: give flat priors a scale, and look for separation in "
+        "logistic regressions"
+    ),
+    FitStatus.NOT_FINITE: "find where the log density is NaN or infinite, and why",
+    FitStatus.NO_STEP_SIZE: "rescale the parameters, or use solver='deterministic'",
+    FitStatus.INTERRUPTED: "fit again without an interruption",
+}
 
 _UNDEFINED_HINTS = {
     PsisStatus.TIED_AT_MAXIMUM: "look for clipped or rounded log densities",
@@ -53,6 +94,183 @@ def judge_psis(result: PsisResult) -> Verdict:
     findings = (khat, *_judge_zeros(result), *_judge_uncertainty(result))
     level = _level(result)
     return Verdict(level=level, sentence=khat.sentence, hint=khat.hint, findings=findings)
+
+
+def judge_check(
+    result: PsisResult,
+    khat_growth: dict[int, float],
+    convergence: Convergence | None,
+    pooled: PooledModes | None,
+) -> Verdict:
+    """Turn everything a check has found into a verdict.
+
+    The level is that of khat (see `judge_psis`), but ``unreliable`` when another mode, which khat
+    cannot see, holds part of the posterior. What to do depends on whether the fit has converged:
+    if not, keep optimising; if it has, change the family or the parametrization.
+    """
+    verdict = judge_psis(result)
+    findings = [*verdict.findings, *_judge_growth(khat_growth), *_judge_modes(pooled)]
+    unsettled = False
+    if convergence is not None:
+        judged = _judge_convergence(convergence)
+        unsettled = any(finding.severity != "ok" for finding in judged)
+        findings += judged
+        if verdict.level == "unreliable" and result.khat >= USABLE_BELOW:
+            verdict = replace(verdict, hint=_hint_after(judged, unsettled))
+    missed = 0.0 if pooled is None else 1.0 - float(pooled.masses[0])
+    if missed > _MISSING_MASS and verdict.level in ("good", "usable"):
+        sentence = (
+            f"The approximation misses another mode: about {missed:.0%} of the posterior lies "
+            f"where it has no draws, and khat {show(result.khat)} cannot see that."
+        )
+        hint = "Use the pooled modes, a mixture as family, or MCMC."
+        verdict = replace(verdict, level="unreliable", sentence=sentence, hint=hint)
+    return replace(verdict, findings=tuple(findings))
+
+
+def choose_estimate(
+    khat: float, threshold: float, shift: float, growth: float
+) -> Literal["vi", "psis", "neither"]:
+    """Choose between the estimates of one quantity.
+
+    Its own khat, that of (h - mean) r, governs the error of its weighted mean: from the threshold
+    on, neither is to be trusted. Below it the weighted estimate is right, and the plain one will
+    do when both agree in mean (``shift``, in sds) and in log sd (``growth``).
+    """
+    if math.isnan(khat) or khat >= threshold:
+        return "neither"
+    agree = abs(shift) < _SMALL_SHIFT and not abs(growth) >= _SMALL_GROWTH
+    return "vi" if agree else "psis"
+
+
+def _hint_after(judged: list[Finding], unsettled: bool) -> str:
+    if unsettled:
+        first = next(finding for finding in judged if finding.severity != "ok")
+        return f"The fit has not converged, so that comes first. {first.hint}"
+    return (
+        "The fit has converged, so optimising longer will not help: reparametrise the model "
+        "(non-centred instead of centred), use a richer family, or use MCMC. Neither plain nor "
+        "weighted estimates can be trusted."
+    )
+
+
+def _judge_growth(khat_growth: dict[int, float]) -> list[Finding]:
+    known = {size: khat for size, khat in khat_growth.items() if not math.isnan(khat)}
+    if len(known) < 2:
+        return []
+    (first, low), (last, high) = min(known.items()), max(known.items())
+    if high - low <= _GROWTH:
+        return []
+    return [
+        Finding(
+            severity="caution",
+            sentence=(
+                f"khat rises with the number of draws, from {show(low)} at {first} to {show(high)} "
+                f"at {last}: more of the tail may lie beyond."
+            ),
+            evidence={str(size): khat for size, khat in known.items()},
+            hint="Take more draws before relying on khat.",
+        )
+    ]
+
+
+def _judge_modes(pooled: PooledModes | None) -> list[Finding]:
+    if pooled is None:
+        return []
+    missed = 1.0 - float(pooled.masses[0])
+    others = len(pooled.masses) - 1
+    return [
+        Finding(
+            severity="bad" if missed > _MISSING_MASS else "caution",
+            sentence=(
+                f"{others} other {'optimum was' if others == 1 else 'optima were'} found: about "
+                f"{missed:.1%} of the posterior lies there (khat of the mixture of all: "
+                f"{show(pooled.khat)})."
+            ),
+            evidence={"missed_mass": missed, "pooled_khat": pooled.khat},
+            hint="khat is blind to a mode that q never visits: use a mixture of the optima.",
+        )
+    ]
+
+
+def _judge_convergence(convergence: Convergence) -> list[Finding]:
+    findings = []
+    test = convergence.gradient
+    if convergence.status is not FitStatus.CONVERGED:
+        findings.append(
+            Finding(
+                severity="caution",
+                sentence=f"The solver did not converge: {convergence.status.value}.",
+                evidence={"gradient_norm": convergence.gradient_norm},
+                hint=_sentence_case(_STALLED_HINTS[convergence.status]),
+            )
+        )
+    evidence = {"gradient": test.size, "p_value": test.p_value}
+    if math.isnan(test.p_value):
+        findings.append(
+            Finding(
+                severity="caution",
+                sentence="Convergence cannot be tested: the gradient is not finite.",
+                evidence=evidence,
+                hint="Find where the log density, or its gradient, is NaN or infinite.",
+            )
+        )
+    elif test.p_value < _REJECTED_BELOW:
+        findings.append(
+            Finding(
+                severity="caution",
+                sentence=(
+                    f"The fit is not at its optimum: the gradient on fresh draws is "
+                    f"{test.size:.2g} sd, largest for {test.worst} (p = {test.p_value:.1g})."
+                ),
+                evidence=evidence,
+                hint="Keep optimising: iterate longer, or use solver='deterministic'.",
+            )
+        )
+    if convergence.rhat > _RHAT_BELOW or convergence.iterate_mcse > _ITERATE_MCSE_BELOW:
+        findings.append(
+            Finding(
+                severity="caution",
+                sentence=(
+                    f"The iterates have not settled: R-hat {convergence.rhat:.2f}, error of their "
+                    f"average {convergence.iterate_mcse:.2g} sd."
+                ),
+                evidence={"rhat": convergence.rhat, "mcse": convergence.iterate_mcse},
+                hint="Iterate longer, with a smaller step or a larger minibatch.",
+            )
+        )
+    if not findings:
+        findings.append(
+            Finding(
+                severity="ok",
+                sentence=(
+                    f"The fit has converged: the gradient on fresh draws is {test.size:.2g} sd, "
+                    f"not above {test.tolerance:g}."
+                    if test.size <= test.tolerance
+                    else f"The fit has converged: the gradient on fresh draws, {test.size:.2g} sd, "
+                    "is no larger than its noise."
+                ),
+                evidence=evidence,
+                hint="Nothing needs to be done about the optimiser.",
+            )
+        )
+    if not math.isnan(convergence.relative_change_median):
+        findings.append(
+            Finding(
+                severity="ok",
+                sentence=(
+                    f"Stan's criterion, the relative change of the ELBO: mean "
+                    f"{convergence.relative_change_mean:.2g}, median "
+                    f"{convergence.relative_change_median:.2g}."
+                ),
+                evidence={
+                    "mean": convergence.relative_change_mean,
+                    "median": convergence.relative_change_median,
+                },
+                hint="It says that progress is slow, not that the optimum is near.",
+            )
+        )
+    return findings
 
 
 def _level(result: PsisResult) -> Level:

@@ -196,7 +196,9 @@ class _NumpyroProgram(Program):
                 sites = self._sites_at_zero(data)
             except (TypeError, ValueError) as error:
                 shapes = ", ".join(f"{k} {v.shape}" for k, v in _leaves(data).items())
-                raise ModelError(f"the model cannot take data of shapes {shapes}: {error}") from error
+                raise ModelError(
+                    f"the model cannot take data of shapes {shapes}: {error}"
+                ) from error
         for name, site in sites.items():
             if site["type"] == "sample" and site["is_observed"]:
                 expected, came = tuple(site["fn"].shape()), jnp.shape(site["value"])
@@ -205,7 +207,9 @@ class _NumpyroProgram(Program):
                         f"data for site {name!r} must have shape {expected}, got {came}"
                     )
         now = {
-            name: tuple(biject_to(sites[name]["fn"].support).inverse_shape(sites[name]["fn"].shape()))
+            name: tuple(
+                biject_to(sites[name]["fn"].support).inverse_shape(sites[name]["fn"].shape())
+            )
             for name, _ in self.layout
         }
         for name, shape in self.layout:
@@ -261,7 +265,7 @@ class _NumpyroProgram(Program):
         return captured
 
 
-class _WholePlates(Messenger):
+class _WholePlates(Messenger):  # type: ignore[misc]
     """Give every plate all of its data, and remember the ``subsample_size`` it asked for."""
 
     def process_message(self, msg: Any) -> None:
@@ -271,7 +275,7 @@ class _WholePlates(Messenger):
             msg["infer"] = {"subsampled": asked not in (None, size)}
 
 
-class _NoImproper(Messenger):
+class _NoImproper(Messenger):  # type: ignore[misc]
     """Name the site when a prior cannot be drawn from."""
 
     def process_message(self, msg: Any) -> None:

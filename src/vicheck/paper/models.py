@@ -91,4 +91,6 @@ def horseshoe_logistic(
 def two_modes(weight: float = 0.8, separation: float = 3.0, scale: float = 0.2) -> None:
     """Draw x from a mixture of two separate normals and see no data (section 5.1)."""
     parts = dist.Normal(jnp.array([0.0, separation]), scale)
-    numpyro.sample("x", dist.MixtureSameFamily(dist.Categorical(jnp.array([weight, 1 - weight])), parts))
+    numpyro.sample(
+        "x", dist.MixtureSameFamily(dist.Categorical(jnp.array([weight, 1 - weight])), parts)
+    )

@@ -28,9 +28,9 @@ _LEAST_GAIN = 1e-3
 class Curvature(NamedTuple):
     """Size of the second derivatives of ``-log_p``, made positive."""
 
-    directions: jax.Array
+    directions: Any
     """A root of the inverse Hessian, ``(d, d)``, or the roots of its diagonal, ``(d,)``."""
-    precisions: jax.Array
+    precisions: Any
     """Diagonal of the Hessian."""
 
 
@@ -40,7 +40,7 @@ class _Climb(NamedTuple):
     curvature: Curvature
     newton: jax.Array
     gain: jax.Array
-    count: jax.Array
+    num_steps: jax.Array
 
 
 def climb(
@@ -53,7 +53,7 @@ def climb(
     """
 
     def unfinished(state: _Climb) -> jax.Array:
-        return (state.count <= max_steps) & (state.gain > _LEAST_GAIN)
+        return (state.num_steps <= max_steps) & (state.gain > _LEAST_GAIN)
 
     def advance(state: _Climb) -> _Climb:
         # The first round finds no step to try, only the curvature: compiled code is half as long.
@@ -66,9 +66,9 @@ def climb(
         gradient, curvature = _gradient_and_curvature(program, z, data)
         roots = curvature.directions
         newton = -(roots**2 * gradient if roots.ndim == 1 else roots @ (roots.T @ gradient))
-        gain = jnp.where(state.count == 0, jnp.inf, values[best] - state.value)
+        gain = jnp.where(state.num_steps == 0, jnp.inf, values[best] - state.value)
         value = jnp.maximum(state.value, values[best])
-        return _Climb(z, value, curvature, newton, gain, state.count + 1)
+        return _Climb(z, value, curvature, newton, gain, state.num_steps + 1)
 
     roots = jnp.zeros((z.size,) if z.size > MAX_DENSE_DIM else (z.size, z.size), z.dtype)
     start = _Climb(
@@ -77,7 +77,7 @@ def climb(
         curvature=Curvature(roots, jnp.zeros_like(z)),
         newton=jnp.zeros_like(z),
         gain=jnp.array(jnp.inf, z.dtype),
-        count=jnp.array(0),
+        num_steps=jnp.array(0),
     )
     end = lax.while_loop(unfinished, advance, start)
     return end.z, end.curvature

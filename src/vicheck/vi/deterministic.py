@@ -9,9 +9,8 @@ then that is the size of the error it still has.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,29 +18,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.errors import ModelError
-from vicheck.model import Data, Model, Program
+from vicheck.model import Model
 from vicheck.records import FitStatus
-from vicheck.vi.curvature import MAX_DENSE_DIM, Curvature, climb
-from vicheck.vi.family import Family
+from vicheck.vi.curvature import MAX_DENSE_DIM, Curvature
 from vicheck.vi.kinds import Kind
-from vicheck.vi.lbfgs import minimise
-from vicheck.vi.noise import CHUNK, BaseNoise
-from vicheck.vi.objective import objective_of_step
+from vicheck.vi.noise import CHUNK, base_noise
+from vicheck.vi.rounds import (
+    SCOUT_EVALUATIONS,
+    Progress,
+    begin,
+    climb_from,
+    descend,
+    run_rounds,
+    status_of,
+)
 from vicheck.vi.solution import Optimum, Report, Solution
 
 __all__ = ["Deterministic"]
 
-_EVALUATIONS = 100
-"""Evaluations from one anchor; then curvature and units are taken afresh."""
-_MAX_ANCHORS = 20
+Floats = NDArray[np.float64]
+
 _NEWTON_STEPS = 40
-_SCOUT_EVALUATIONS = 60
-_NEAR = 0.5
-"""After a step below this many sds the units of the gradient are still right."""
-_LONGEST_SHIFT, _LONGEST_GROWTH = 100.0, 1.0
-"""Largest change of a mean, in sds, and of a log sd in one step."""
-_INFINITY = 1e8
-"""A mean or sd beyond this many times its scale at the start has run away."""
+_BUDGET = 20_000
+"""Density evaluations of the first call; later calls are as long as a second or so allows."""
+_SECONDS_A_CALL = 2.0
+_ROUNDS, _PATIENCE = 12, 8
+"""Rounds before the curvature is taken afresh, and how often that is done."""
+_SPREAD = 4.0
+"""Random starts lie within this of zero, on the unconstrained scale: over-dispersed."""
+_FAR, _APART = 4.0, 1.0
+"""Sds from which on a scout has left the fit, and an optimum is another one."""
+_BUFFER = 2**16
+"""Numbers in the first set of noise; code is compiled again when a fit needs more."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,7 @@ class Deterministic:
     sampling_tolerance
         Draws are doubled until the error they cause, in sds, is below this.
     num_draws, max_draws
-        Draws to begin with, and at most; multiples of 32.
+        Draws to begin with, and at most; powers of 2 from 32 on.
     num_starts
         Starts altogether; the others look for better optima and for other modes.
     """
@@ -74,22 +82,16 @@ class Deterministic:
             value = getattr(self, name)
             if value < CHUNK or value & (value - 1):
                 raise ValueError(f"{name} must be a power of 2 from {CHUNK} on, got {value}")
+        if self.max_draws < self.num_draws:
+            raise ValueError(
+                f"max_draws must be at least num_draws, got {self.max_draws} and {self.num_draws}"
+            )
         if self.num_starts < 1:
             raise ValueError(f"num_starts must be at least 1, got {self.num_starts}")
 
     def solve(self, model: Model, kind: Kind, seed: int, report: Report) -> Solution:
         """Fit a family to a model."""
         return _Run(self, model, kind, seed, report).solve()
-
-
-class _Settled(NamedTuple):
-    """Where one or several calls of the optimiser have ended."""
-
-    q: Family
-    sd: NDArray[np.float64]
-    elbo: float
-    gradient_norm: float
-    status: FitStatus
 
 
 class _Run:
@@ -99,243 +101,190 @@ class _Run:
         self, options: Deterministic, model: Model, kind: Kind, seed: int, report: Report
     ) -> None:
         self.options, self.kind, self.report = options, kind, report
-        self.program, self.coordinates = model.program, model.coordinates
+        self.program = model.program
         self.data = jax.tree.map(jnp.asarray, model.data)
-        self.noise = BaseNoise(kind.noise_dim(model.dim), seed)
+        self.seed = seed
         self.rng = np.random.default_rng((seed, 1))
+        self.noise_dim = kind.noise_dim(model.dim)
+        self.capacity = self._first_capacity()
+        self.noise = jnp.asarray(base_noise(self.capacity, self.noise_dim, seed))
+        self.budget = _BUDGET if model.dim <= MAX_DENSE_DIM else _BUDGET // 10
         self.num_evaluations = 0
         self.elbo_trace: list[float] = []
 
+    def _first_capacity(self) -> int:
+        capacity = self.options.num_draws
+        while capacity < self.options.max_draws and (
+            2 * capacity * self.noise_dim <= _BUFFER or capacity < 16 * CHUNK
+        ):
+            capacity *= 2
+        return capacity
+
     def solve(self) -> Solution:
-        num_draws = self.options.num_draws
-        best, error, others = None, np.nan, ()
+        best: Progress | None = None
+        others: list[Progress] = []
+        interrupted = False
         try:
-            best = self._first(num_draws)
-            others = self._scout(best, num_draws)
-            best, others = _ranked(best, others)
-            best, num_draws, error = self._refine(best, num_draws)
-            others = tuple(self._settle(other, num_draws) for other in others)
+            best, directions = self._first()
+            if status_of(best) is FitStatus.CONVERGED:
+                best, others = self._scout(best, directions)
         except KeyboardInterrupt:
             if best is None:
                 raise
-            best = best._replace(status=FitStatus.INTERRUPTED)
-        status = best.status
-        if status is FitStatus.CONVERGED and not error <= self.options.sampling_tolerance:
+            interrupted = True
+        status = status_of(best) or FitStatus.MAX_ITERATIONS
+        error = float(best.error)
+        if status is FitStatus.CONVERGED and not error < self.options.sampling_tolerance:
             status = FitStatus.SAMPLING_ERROR
         return Solution(
             q=best.q,
-            status=status,
-            elbo=best.elbo,
+            status=FitStatus.INTERRUPTED if interrupted else status,
+            elbo=-float(best.value),
             num_evaluations=self.num_evaluations,
-            gradient_norm=best.gradient_norm,
+            gradient_norm=float(best.norm),
             sampling_error=error,
-            num_draws=num_draws,
-            others=tuple(Optimum(other.q, other.elbo) for other in others),
+            num_draws=int(best.num_chunks) * CHUNK,
+            others=tuple(Optimum(other.q, -float(other.value)) for other in others),
             elbo_trace=np.array(self.elbo_trace),
         )
 
-    def _first(self, num_draws: int) -> _Settled:
+    def _first(self) -> tuple[Progress, Floats]:
         """Settle from z = 0 or, when that does not work, from the mode or from random starts."""
         zero = np.zeros(self.program.dim)
-        first = self._from_start(zero, num_draws, newton_steps=0)
-        if first is not None and first.status is FitStatus.CONVERGED:
-            return first
-        attempts = [first, self._from_start(zero, num_draws, _NEWTON_STEPS)]
-        for start in self._random_starts():
-            if any(end is not None and end.status is FitStatus.CONVERGED for end in attempts):
-                break
-            attempts.append(self._from_start(start, num_draws, _NEWTON_STEPS))
-        ends = [end for end in attempts if end is not None]
+        starts = [(zero, 0), (zero, _NEWTON_STEPS)]
+        starts += [(start, _NEWTON_STEPS) for start in self._random_starts()]
+        ends = []
+        for start, newton_steps in starts:
+            end = self._from_start(start, newton_steps)
+            if end is None:
+                continue
+            ends.append(end)
+            if status_of(end[0]) is FitStatus.CONVERGED:
+                return end
         if not ends:
             where = self.program.locate_trouble(jnp.asarray(zero), self.data)
             raise ModelError(
-                f"the log density is not finite at any of {len(attempts)} starts; at z = 0 the "
+                f"the log density is not finite at any of {len(starts) - 1} starts; at z = 0 the "
                 f"trouble is in {where}"
             )
-        converged = [end for end in ends if end.status is FitStatus.CONVERGED]
-        return max(converged or ends, key=lambda end: end.elbo)
+        return min(ends, key=lambda end: float(end[0].value))
 
-    def _from_start(
-        self, z: NDArray[np.float64], num_draws: int, newton_steps: int
-    ) -> _Settled | None:
+    def _from_start(self, z: Floats, newton_steps: int) -> tuple[Progress, Floats] | None:
         """Settle from a start, or return None when the density is not finite around it."""
         z, curvature = self._climb(z, newton_steps)
         for shrink in (1.0, 1e-2, 1e-4):
-            q = self.kind.start(z, curvature, shrink)
-            end = self._settle_at(q, curvature.directions, num_draws)
-            if end is not None:
-                return end
-        return None
+            progress = begin(self.kind.start(z, curvature, shrink), self._first_chunks())
+            progress = self._call(progress, curvature.directions, budget=1)
+            if status_of(progress) is not FitStatus.NOT_FINITE:
+                break
+        else:
+            return None
+        # One round has left the start behind; the curvature there says little about the optimum.
+        directions = self._directions(progress)
+        return self._persist(self._run(progress, directions), directions)
 
-    def _climb(self, z: Any, newton_steps: int) -> tuple[Any, Curvature]:
-        z, curvature = _climb(self.program, z, self.data, newton_steps)
-        self.num_evaluations += 1
-        return np.asarray(z), Curvature(*map(np.asarray, curvature))
-
-    def _settle(self, start: _Settled, num_draws: int) -> _Settled:
-        """Go on from where an earlier optimisation has ended, with other draws."""
-        end = self._settle_at(start.q, self._directions(start.q, start.sd), num_draws)
-        return start._replace(status=FitStatus.NOT_FINITE) if end is None else end
-
-    def _directions(self, q: Family, sd: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Directions in which the mean moves: along the posterior's curvature where q has none."""
-        if not self.kind.needs_directions or self.program.dim > MAX_DENSE_DIM:
-            return sd
-        return self._climb(q.loc, 0)[1].directions
-
-    def _settle_at(
-        self, q: Family, directions: NDArray[np.float64], num_draws: int
-    ) -> _Settled | None:
-        """Optimise from a member of the family; None when its own objective is not finite."""
-        noise = jnp.asarray(self.noise.chunks(num_draws))
-        num_chunks = num_draws // CHUNK
-        status = FitStatus.MAX_ITERATIONS
-        first_scale = None
-        for anchor in range(_MAX_ANCHORS):
-            q, result = _settle(
-                self.program, q, directions, noise, num_chunks, self.data,
-                self.options.tolerance, _EVALUATIONS,
+    def _persist(self, progress: Progress, directions: Floats) -> tuple[Progress, Floats]:
+        """Take the curvature afresh where rounds got stuck, and more noise when it is used up."""
+        for _ in range(_PATIENCE):
+            status = status_of(progress)
+            short = status is FitStatus.CONVERGED and not (
+                float(progress.error) < self.options.sampling_tolerance
             )
-            value, norm, farthest, stalled, evaluations, largest = map(float, result.numbers)
-            sd = np.asarray(result.sd)
-            self.num_evaluations += int(evaluations) * num_draws
-            if not np.isfinite(value):
-                return None
-            self.elbo_trace.append(-value)
-            self.report(f"ELBO {-value:.3f} on {num_draws} draws, gradient {norm:.2g} sd")
-            first_scale = first_scale or 1.0 + largest
-            if norm < self.options.tolerance and (farthest < _NEAR or evaluations == 1):
-                status = FitStatus.CONVERGED
+            if short and self.capacity < self.options.max_draws:
+                self.capacity = min(4 * self.capacity, self.options.max_draws)
+                self.noise = jnp.asarray(base_noise(self.capacity, self.noise_dim, self.seed))
+            elif status is FitStatus.MAX_ITERATIONS:
+                directions = self._directions(progress)
+            else:
                 break
-            if largest > _INFINITY * first_scale:
-                status = FitStatus.AT_INFINITY
-                break
-            if stalled and evaluations < 3:
-                status = FitStatus.STALLED
-                break
-            directions = self._directions(q, sd)
-        return _Settled(q, sd, -value, norm, status)
+            fresh = begin(progress.q, int(progress.num_chunks))
+            if short:
+                fresh = fresh._replace(
+                    num_chunks=2 * fresh.num_chunks,
+                    former_loc=np.asarray(progress.q.loc),
+                    former_sd=np.asarray(progress.sd),
+                )
+            progress = self._run(fresh, directions)
+        return progress, directions
 
-    def _scout(self, best: _Settled, num_draws: int) -> tuple[_Settled, ...]:
+    def _run(
+        self, progress: Progress, directions: Floats, sampling_tolerance: float | None = None
+    ) -> Progress:
+        """Run rounds, in calls short enough to be interrupted, until they have ended."""
+        while status_of(progress) is None:
+            start, before = time.perf_counter(), int(progress.num_evaluations)
+            progress = self._call(progress, directions, self.budget, sampling_tolerance)
+            rate = (int(progress.num_evaluations) - before) / (time.perf_counter() - start)
+            self.budget = max(self.budget, int(rate * _SECONDS_A_CALL))
+        return progress
+
+    def _call(
+        self,
+        progress: Progress,
+        directions: Floats,
+        budget: int,
+        sampling_tolerance: float | None = None,
+    ) -> Progress:
+        before = int(progress.num_evaluations)
+        progress = run_rounds(
+            self.program,
+            progress,
+            directions,
+            self.noise,
+            self.data,
+            self.options.tolerance,
+            sampling_tolerance or self.options.sampling_tolerance,
+            self.capacity // CHUNK,
+            _ROUNDS,
+            budget,
+        )
+        elbo = -float(progress.value)
+        self.num_evaluations += int(progress.num_evaluations) - before
+        self.elbo_trace.append(elbo)
+        draws = int(progress.num_chunks) * CHUNK
+        self.report(f"ELBO {elbo:.3f} on {draws} draws, gradient {float(progress.norm):.2g} sd")
+        return progress
+
+    def _climb(self, z: Floats, newton_steps: int) -> tuple[Floats, Curvature]:
+        end, curvature = climb_from(self.program, z, self.data, newton_steps)
+        self.num_evaluations += 1
+        return np.asarray(end), Curvature(*map(np.asarray, curvature))
+
+    def _directions(self, progress: Progress) -> Floats:
+        """Directions in which the mean moves: along the posterior's curvature where q has none."""
+        if self.program.dim > MAX_DENSE_DIM or not self.kind.needs_directions:
+            return np.asarray(progress.sd)
+        return np.asarray(self._climb(np.asarray(progress.q.loc), 0)[1].directions)
+
+    def _scout(self, best: Progress, directions: Floats) -> tuple[Progress, list[Progress]]:
         """Send scouts from over-dispersed starts, and settle where one ends far from the fit."""
-        if self.options.num_starts == 1 or best.status is not FitStatus.CONVERGED:
-            return ()
+        if self.options.num_starts == 1:
+            return best, []
         starts = self._random_starts()
-        ends = np.asarray(
-            _descend(self.program, starts, self._directions(best.q, best.sd), self.data)
-        )
-        self.num_evaluations += _SCOUT_EVALUATIONS * len(starts)
-        found: list[_Settled] = []
+        ends = np.asarray(descend(self.program, starts, directions, self.data))
+        self.num_evaluations += SCOUT_EVALUATIONS * len(starts)
+        found = [best]
         for end in ends:
-            if not np.isfinite(end).all() or not _far(end, [best], 4.0):
+            if not np.isfinite(end).all() or not _far(end, found, _FAR):
                 continue
-            q = self.kind.moved_to(best.q, end)
-            settled = self._settle_at(q, self._directions(q, best.sd), num_draws)
-            if settled is None or settled.status is not FitStatus.CONVERGED:
+            q = self.kind.moved_to(best.q, jnp.asarray(end))
+            settled = self._run(begin(q, self._first_chunks()), directions, np.inf)
+            if status_of(settled) is not FitStatus.CONVERGED:
                 continue
-            if _far(np.asarray(settled.q.loc), [best, *found], 1.0):
-                found.append(settled)
-        return tuple(found)
+            if _far(np.asarray(settled.q.loc), found, _APART):
+                fresh = begin(settled.q, self._first_chunks())
+                found.append(self._persist(self._run(fresh, directions), directions)[0])
+        found.sort(key=lambda end: float(end.value))
+        return found[0], found[1:]
 
-    def _random_starts(self) -> NDArray[np.float64]:
+    def _random_starts(self) -> Floats:
         size = (self.options.num_starts - 1, self.program.dim)
-        return self.rng.uniform(-4.0, 4.0, size)
+        return np.asarray(self.rng.uniform(-_SPREAD, _SPREAD, size))
 
-    def _refine(self, fit: _Settled, num_draws: int) -> tuple[_Settled, int, float]:
-        """Double the draws until that changes means and log sds by less than the tolerance."""
-        error = np.nan
-        while num_draws < self.options.max_draws and fit.status is FitStatus.CONVERGED:
-            num_draws *= 2
-            refined = self._settle(fit, num_draws)
-            error = _difference(fit, refined)
-            fit = refined
-            if error < self.options.sampling_tolerance:
-                break
-        return fit, num_draws, error
+    def _first_chunks(self) -> int:
+        return self.options.num_draws // CHUNK
 
 
-def _ranked(
-    best: _Settled, others: tuple[_Settled, ...]
-) -> tuple[_Settled, tuple[_Settled, ...]]:
-    first, *rest = sorted((best, *others), key=lambda end: -end.elbo)
-    return first, tuple(rest)
-
-
-def _difference(one: _Settled, other: _Settled) -> float:
-    shift = np.abs(np.asarray(one.q.loc) - np.asarray(other.q.loc)) / other.sd
-    growth = np.abs(np.log(one.sd / other.sd))
-    return float(max(shift.max(), growth.max()))
-
-
-def _far(z: NDArray[np.float64], ends: list[_Settled], sds: float) -> bool:
-    return all((np.abs(z - np.asarray(end.q.loc)) > sds * end.sd).any() for end in ends)
-
-
-class _Result(NamedTuple):
-    sd: jax.Array
-    numbers: jax.Array
-    """In one array, because each transfer to the host costs as much as a small fit's step."""
-
-
-@partial(jax.jit, static_argnums=0)
-def _climb(
-    program: Program, z: jax.Array, data: Data, max_steps: Any
-) -> tuple[jax.Array, Curvature]:
-    return climb(program, z, data, max_steps)
-
-
-@partial(jax.jit, static_argnums=0)
-def _settle(
-    program: Program,
-    anchor: Family,
-    directions: jax.Array,
-    noise: jax.Array,
-    num_chunks: Any,
-    data: Data,
-    tolerance: Any,
-    max_evaluations: Any,
-) -> tuple[Family, _Result]:
-    objective = objective_of_step(program, anchor, directions, noise, num_chunks, data)
-    dim, size = anchor.dim, anchor.step_dim
-    end = minimise(
-        objective,
-        jnp.zeros(size, noise.dtype),
-        tolerance=tolerance,
-        max_evaluations=max_evaluations,
-        longest=jnp.where(jnp.arange(size) < dim, _LONGEST_SHIFT, _LONGEST_GROWTH),
-    )
-    q = anchor.displaced(end.x, directions)
-    sd = q.sd
-    numbers = (
-        end.value,
-        jnp.max(jnp.abs(end.gradient)),
-        jnp.max(jnp.abs(end.x)),
-        end.stalled,
-        end.num_evaluations,
-        jnp.maximum(jnp.max(jnp.abs(q.loc)), jnp.max(sd)),
-    )
-    return q, _Result(sd, jnp.stack([jnp.asarray(number, noise.dtype) for number in numbers]))
-
-
-@partial(jax.jit, static_argnums=0)
-def _descend(
-    program: Program, starts: jax.Array, directions: jax.Array, data: Data
-) -> jax.Array:
-    """Follow ``-log_p`` downhill from each start, in the units of the fit there is."""
-    starts = jnp.asarray(starts)
-
-    def from_start(z: jax.Array) -> jax.Array:
-        def energy(step: jax.Array) -> jax.Array:
-            move = directions * step if directions.ndim == 1 else directions @ step
-            return -program.log_density(z + move, data)
-
-        end = minimise(
-            jax.value_and_grad(energy),
-            jnp.zeros_like(z),
-            tolerance=0.1,
-            max_evaluations=_SCOUT_EVALUATIONS,
-            longest=jnp.full_like(z, _LONGEST_SHIFT),
-        )
-        return z + (directions * end.x if directions.ndim == 1 else directions @ end.x)
-
-    return jax.lax.map(from_start, starts)
+def _far(z: Floats, ends: list[Progress], sds: float) -> bool:
+    """Whether z differs from each optimum by some sds, in any coordinate."""
+    return all((np.abs(z - np.asarray(e.q.loc)) > sds * np.asarray(e.sd)).any() for e in ends)

@@ -6,7 +6,6 @@ import abc
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jax.scipy.stats import norm
 
 __all__ = ["LOG_2PI", "Family", "moved"]

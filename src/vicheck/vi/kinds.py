@@ -9,7 +9,7 @@ import equinox as eqx
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.vi.curvature import MAX_DENSE_DIM, Curvature
+from vicheck.vi.curvature import Curvature
 from vicheck.vi.family import Family
 from vicheck.vi.full_rank import FullRank
 from vicheck.vi.low_rank import LowRank
@@ -41,7 +41,7 @@ class Kind:
 
     def start(self, z: Any, curvature: Curvature, shrink: float = 1.0) -> Family:
         """Return the member that matches the curvature at z, its scales shrunk by a factor."""
-        scale = shrink / np.sqrt(curvature.precisions)
+        scale: Any = shrink / np.sqrt(curvature.precisions)
         if self.name == "mean_field":
             return MeanField(z, np.log(scale))
         roots = shrink * np.asarray(curvature.directions)
@@ -49,7 +49,7 @@ class Kind:
             return FullRank(z, _lower_triangular(roots))
         return LowRank(z, np.log(scale), _widest(roots, scale, self.rank))
 
-    def moved_to(self, q: Family, z: NDArray[np.float64]) -> Family:
+    def moved_to(self, q: Family, z: Any) -> Family:
         """Return q with another mean."""
         return eqx.tree_at(lambda member: member.loc, q, z)
 
@@ -73,17 +73,15 @@ def kind_of(name: str, dim: int, rank: int | None) -> Kind:
     return Kind(name, rank)
 
 
-def _lower_triangular(roots: NDArray[np.float64]) -> NDArray[np.float64]:
+def _lower_triangular(roots: NDArray[np.float64]) -> Any:
     """Return the Cholesky factor of ``roots @ roots.T`` without forming that product."""
     if roots.ndim == 1:
         return np.diag(roots)
-    upper = np.linalg.qr(roots.T, mode="r")
+    upper: Any = np.linalg.qr(roots.T, mode="r")
     return np.asarray(upper.T * np.sign(np.diagonal(upper)))
 
 
-def _widest(
-    roots: NDArray[np.float64], scale: NDArray[np.float64], rank: int
-) -> NDArray[np.float64]:
+def _widest(roots: NDArray[np.float64], scale: Any, rank: int) -> Any:
     """Return the directions in which the posterior is widest, compared with its own scales."""
     if roots.ndim == 1:
         # No directions are known. Zero would be a saddle point, so a little of everything.

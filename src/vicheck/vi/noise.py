@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
+from jax.scipy.linalg import solve_triangular
 from numpy.typing import NDArray
 
-__all__ = ["CHUNK", "BaseNoise"]
+__all__ = ["CHUNK", "base_noise", "standardised"]
+
+Floats = NDArray[np.float64]
 
 CHUNK = 32
 """Draws that are evaluated together: half of them noise, the other half its negative."""
@@ -13,56 +22,52 @@ CHUNK = 32
 _MAX_SOBOL_DIM = 1000
 """Above it, pseudo-random numbers: a few hundred points of Sobol cover no better, and cost more."""
 
-_SMALLEST_BUFFER = 2**18
-"""Numbers for which there is room at first; code is compiled again when more are needed."""
+_MAX_WHITENED_DIM = 256
 
 
-class BaseNoise:
-    """Noise that grows: asking for more draws keeps the ones there are."""
+def base_noise(num_draws: int, dim: int, seed: int) -> Floats:
+    """Return half the noise, in chunks: shape ``(num_draws / CHUNK, CHUNK / 2, dim)``.
 
-    def __init__(self, dim: int, seed: int) -> None:
-        self.dim = dim
-        self._rng = np.random.default_rng(seed)
-        self._half = np.empty((0, dim))
-        self._sobol = None
-        if dim <= _MAX_SOBOL_DIM:
-            from scipy.stats.qmc import Sobol
+    The other half is its negative. The chunks of a short set begin those of a longer one, so that
+    doubling the draws keeps the ones there are.
+    """
+    half = num_draws // 2
+    rng = np.random.default_rng((seed, dim))
+    if dim <= _MAX_SOBOL_DIM:
+        from scipy.special import ndtri
 
-            self._sobol = Sobol(dim, rng=self._rng)
+        # A random shift, modulo 1, of the scrambled points makes sets of different seeds
+        # independent; the points themselves are kept, because making them costs more than a fit.
+        points = (_sobol_points(half, dim) + rng.random(dim)) % 1.0
+        noise = ndtri(np.clip(points, 1e-12, 1.0 - 1e-12))
+    else:
+        noise = rng.standard_normal((half, dim))
+    return np.asarray(noise.reshape(-1, CHUNK // 2, dim))
 
-    def chunks(self, num_draws: int) -> NDArray[np.float64]:
-        """Return a buffer of shape ``(capacity, CHUNK, dim)`` whose first chunks hold the noise.
 
-        Its first and second moments are those of the standard normal: exactly zero, and exactly
-        one for each coordinate; with enough draws also exactly zero for each pair.
-        """
-        self._extend(num_draws // 2)
-        half = self._half[: num_draws // 2]
-        if 2 * self.dim <= len(half):
-            factor = np.linalg.cholesky(half.T @ half / len(half))
-            half = np.linalg.solve(factor, half.T).T
-        else:
-            half = half / np.sqrt(np.square(half).mean(axis=0))
-        half = half.reshape(-1, CHUNK // 2, self.dim)
-        buffer = np.zeros((self._capacity(len(half)), CHUNK, self.dim))
-        buffer[: len(half), : CHUNK // 2] = half
-        buffer[: len(half), CHUNK // 2 :] = -half
-        return buffer
+def standardised(noise: jax.Array, num_chunks: Any) -> jax.Array:
+    """Give the first chunks of noise unit second moments: exactly one for each coordinate.
 
-    def _capacity(self, num_chunks: int) -> int:
-        capacity = max(1, _SMALLEST_BUFFER // (CHUNK * self.dim))
-        while capacity < num_chunks:
-            capacity *= 4
-        return capacity
+    When there are more than twice as many draws as coordinates, the moments of pairs are made zero
+    too. On such noise the optimum for a Gaussian posterior is found exactly.
+    """
+    dim, count = noise.shape[-1], num_chunks * noise.shape[1]
+    used = jnp.where((jnp.arange(len(noise)) < num_chunks)[:, None, None], noise, 0.0)
+    scaled = noise / jnp.sqrt(jnp.square(used).sum((0, 1)) / count)
+    if dim > _MAX_WHITENED_DIM:
+        return scaled
 
-    def _extend(self, num_rows: int) -> None:
-        more = num_rows - len(self._half)
-        if more <= 0:
-            return
-        if self._sobol is None:
-            fresh = self._rng.standard_normal((more, self.dim))
-        else:
-            from scipy.special import ndtri
+    def whitened() -> jax.Array:
+        rows = used.reshape(-1, dim)
+        factor = jnp.linalg.cholesky(rows.T @ rows / count)
+        flat = noise.reshape(-1, dim)
+        return solve_triangular(factor, flat.T, lower=True).T.reshape(noise.shape)
 
-            fresh = ndtri(np.clip(self._sobol.random(more), 1e-12, 1.0 - 1e-12))
-        self._half = np.concatenate([self._half, fresh])
+    return lax.cond(count >= 2 * dim, whitened, lambda: scaled)
+
+
+@lru_cache(maxsize=8)
+def _sobol_points(num_points: int, dim: int) -> Floats:
+    from scipy.stats.qmc import Sobol
+
+    return np.asarray(Sobol(dim, rng=np.random.default_rng(0)).random(num_points))

@@ -12,13 +12,7 @@ from jax import lax
 from vicheck.model import Data, Program
 from vicheck.vi.family import Family
 
-__all__ = ["negative_elbo", "objective_of_step"]
-
-
-def negative_elbo(program: Program, q: Family, noise: jax.Array, data: Data) -> jax.Array:
-    """Average of ``-log_p`` over draws made from noise, shape ``(n, k)``, less the entropy."""
-    energies = -jax.vmap(lambda e: program.log_density(q.transform(e), data))(noise)
-    return energies.mean() - q.entropy()
+__all__ = ["objective_of_step"]
 
 
 def objective_of_step(
@@ -31,12 +25,16 @@ def objective_of_step(
 ) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
     """Return the negative ELBO and its gradient as a function of a step away from the anchor.
 
-    ``noise`` has shape ``(chunks, n, k)``, of which the first ``num_chunks`` are used: their number
-    can change without compiling again, and memory does not grow with it.
+    ``noise`` has shape ``(chunks, n, k)``, of which the first ``num_chunks`` are used, each draw
+    with its negative: their number can change without compiling again, and memory does not grow
+    with it.
     """
 
-    def of_chunk(step: jax.Array, chunk: jax.Array) -> jax.Array:
-        return negative_elbo(program, anchor.displaced(step, directions), chunk, data)
+    def of_chunk(step: jax.Array, half: jax.Array) -> jax.Array:
+        q = anchor.displaced(step, directions)
+        chunk = jnp.concatenate([half, -half])
+        energies = -jax.vmap(lambda e: program.log_density(q.transform(e), data))(chunk)
+        return energies.mean() - q.entropy()
 
     def value_and_grad(step: jax.Array) -> tuple[jax.Array, jax.Array]:
         def add(index: Any, total: Any) -> Any:

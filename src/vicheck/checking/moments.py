@@ -1,0 +1,75 @@
+"""Mean and sd of every quantity by plain VI, importance sampling and PSIS, side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicheck.stats.estimates import (
+    expectation,
+    importance_log_weights,
+    khat_of,
+    plain_log_weights,
+)
+from vicheck.stats.psis import psis_quietly
+from vicheck.verdict import choose_estimate
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["COLUMNS", "moments_table"]
+
+Floats = NDArray[np.float64]
+
+COLUMNS = (
+    "vi_mean", "vi_sd", "is_mean", "is_sd", "psis_mean", "psis_sd", "mcse", "shift", "khat", "use",
+)  # fmt: skip
+
+_BLOCK = 2**24
+"""Numbers that are worked on at a time."""
+
+
+def moments_table(values: Floats, log_ratios: Floats, names: tuple[str, ...]) -> pd.DataFrame:
+    """Return a row for each quantity; ``values`` has shape ``(S, Q)``.
+
+    ``mcse`` is that of ``psis_mean``. ``shift`` is PSIS minus VI in sds of the posterior.
+    """
+    import pandas as pd
+
+    smoothed = psis_quietly(log_ratios)
+    weights = {
+        "vi": plain_log_weights(len(values)),
+        "is": importance_log_weights(log_ratios),
+        "psis": smoothed.log_weights,
+    }
+    width = max(1, _BLOCK // len(values))
+    blocks = []
+    for start in range(0, len(names), width):
+        block = values[:, start : start + width]
+        columns: dict[str, Floats] = {}
+        for way, log_weights in weights.items():
+            if np.isnan(log_weights).any():
+                undefined = np.full(block.shape[1], np.nan)
+                columns |= {f"{way}_mean": undefined, f"{way}_sd": undefined, "mcse": undefined}
+                continue
+            estimate = expectation(block, log_weights)
+            columns |= {f"{way}_mean": estimate.mean, f"{way}_sd": estimate.sd}
+            columns["mcse"] = estimate.mcse
+        if np.isnan(smoothed.log_weights).any():
+            columns["khat"] = np.full(block.shape[1], np.nan)
+        else:
+            columns["khat"] = khat_of(block, log_ratios, center=columns["psis_mean"])
+        blocks.append(pd.DataFrame(columns))
+    table = pd.concat(blocks, ignore_index=True)
+    table.index = pd.Index(names)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shift = (table["psis_mean"] - table["vi_mean"]) / table["psis_sd"]
+        growth = np.log(table["psis_sd"] / table["vi_sd"])
+    table["shift"] = shift.fillna(0.0).where(table["psis_mean"].notna(), np.nan)
+    table["use"] = [
+        choose_estimate(khat, smoothed.threshold, moved, grown)
+        for khat, moved, grown in zip(table["khat"], table["shift"], growth, strict=True)
+    ]
+    return table[list(COLUMNS)]

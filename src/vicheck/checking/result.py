@@ -1,0 +1,312 @@
+"""`Check`: everything that was found out about an approximation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicheck.checking.moments import moments_table
+from vicheck.errors import InputFileError
+from vicheck.records import (
+    Convergence,
+    Divergences,
+    Finding,
+    Measure,
+    PooledModes,
+    Predictive,
+    PsisResult,
+    PsisStatus,
+    Record,
+    Verdict,
+)
+from vicheck.stats.divergences import divergences
+from vicheck.stats.psis import psis_quietly
+from vicheck.verdict import judge_check, show
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+__all__ = ["Check"]
+
+Floats = NDArray[np.float64]
+
+_FORMAT = 1
+_ROWS_SHOWN = 12
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Check:
+    """What a check of an approximation has found; ``print`` gives a summary."""
+
+    log_p: Floats
+    """Log joint density of each draw, on the unconstrained scale."""
+    log_q: Floats
+    """Log density of the approximation at each draw."""
+    values: Floats
+    """Quantities at each draw that was kept, shape ``(S, Q)``."""
+    shapes: dict[str, tuple[int, ...]]
+    """Names and shapes of the quantities, in the order of the columns of ``values``."""
+    names: tuple[str, ...]
+    """Name of each column."""
+    psis: PsisResult
+    khat_growth: dict[int, float]
+    """khat of the first draws, by their number: it can rise as more of the tail is seen."""
+    convergence: Convergence | None = None
+    """For a fit of vicheck's own: whether the solver has found its optimum."""
+    pooled: PooledModes | None = None
+    """When other starts have settled elsewhere: the mixture of all optima."""
+    predictive: Predictive | None = None
+    """When test data was given."""
+    title: str = ""
+    extra: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Further columns of ``moments``, by quantity: errors against reference draws."""
+
+    @property
+    def khat(self) -> float:
+        """Estimated Pareto shape of the ratios' right tail."""
+        return float(self.psis.khat)
+
+    @property
+    def log_ratios(self) -> Floats:
+        """``log_p - log_q``."""
+        with np.errstate(invalid="ignore"):
+            return self.log_p - self.log_q
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """The findings and their summary; ``str`` gives the sentence."""
+        return judge_check(self.psis, self.khat_growth, self.convergence, self.pooled)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Each finding with its severity, evidence and hint."""
+        return self.verdict.findings
+
+    @cached_property
+    def divergences(self) -> Divergences:
+        """ELBO, log evidence, KL both ways, chi-square and Renyi divergences."""
+        return divergences(self.log_ratios, smoothed=self.psis)
+
+    @property
+    def log_evidence(self) -> Measure:
+        """Log of the marginal likelihood of the data."""
+        return self.divergences.log_evidence
+
+    @cached_property
+    def moments(self) -> pd.DataFrame:
+        """Mean and sd of every quantity by VI, IS and PSIS, its khat, and which to use.
+
+        One row for each quantity. ``mcse`` is the error of ``psis_mean``, ``shift`` is PSIS minus
+        VI in sds of the posterior, ``khat`` governs the error of this quantity's mean, and ``use``
+        is "vi", "psis" or "neither". Computed when first asked for.
+        """
+        table = moments_table(self.values, self.log_ratios[: len(self.values)], self.names)
+        for name, column in self.extra.items():
+            table[name] = [column.get(row, np.nan) for row in table.index]
+        return table
+
+    @property
+    def draws(self) -> dict[str, Floats]:
+        """Named draws from q, shape ``(S, ...)``."""
+        sizes = [int(np.prod(shape)) for shape in self.shapes.values()]
+        parts = np.split(self.values, np.cumsum(sizes)[:-1], axis=1)
+        return {
+            name: part.reshape(len(part), *shape)
+            for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
+        }
+
+    @property
+    def _log_weights(self) -> Floats:
+        """Log weights of the draws that were kept."""
+        if len(self.values) == self.psis.num_draws:
+            return self.psis.log_weights
+        return psis_quietly(self.log_ratios[: len(self.values)]).log_weights
+
+    def resample(self, num_draws: int, *, replace: bool = True, seed: int = 0) -> dict[str, Floats]:
+        """Draw from the posterior, as far as the smoothed weights can: draws of equal weight.
+
+        Parameters
+        ----------
+        num_draws
+            How many; without replacement at most those with a positive weight.
+        replace
+            Without replacement no draw comes twice; the result is then closer to q.
+        seed
+            The same seed gives the same draws.
+
+        Raises
+        ------
+        ValueError
+            When the weights are undefined, or too few draws have any.
+        """
+        log_weights = self._log_weights
+        if np.isnan(log_weights).any():
+            raise ValueError(f"the draws have no weights: {self.psis.message}")
+        with np.errstate(under="ignore"):
+            weights = np.exp(log_weights)
+        weights /= weights.sum()
+        positive = int(np.count_nonzero(weights))
+        if num_draws < 1 or (not replace and num_draws > positive):
+            raise ValueError(
+                f"num_draws must lie between 1 and {positive} without replacement, got {num_draws}"
+            )
+        rng = np.random.default_rng(seed)
+        rows = rng.choice(len(weights), size=num_draws, replace=replace, p=weights)
+        return {name: array[rows] for name, array in self.draws.items()}
+
+    def to_arviz(self) -> xr.DataTree:
+        """Return the draws as ArviZ data, with ``log_p``, ``log_q`` and ``log_weights`` kept.
+
+        The group ``posterior`` holds the draws of q, unweighted; ``sample_stats`` the rest.
+        """
+        from vicheck.adapters.arviz import to_datatree
+
+        size = len(self.values)
+        stats = {
+            "log_p": self.log_p[:size],
+            "log_q": self.log_q[:size],
+            "log_weights": self._log_weights,
+        }
+        return to_datatree(self.draws, stats, {"khat": self.khat, "verdict": str(self.verdict)})
+
+    def report(self, path: str | Path) -> None:
+        """Write the summary and the table of moments as a page of HTML."""
+        from vicheck.report.html import write_page
+
+        write_page(path, self.title or "vicheck", "\n".join(summary_lines(self)), self.moments)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to one file (``.npz``), which `Check.load` reads back."""
+        described = {
+            "format": _FORMAT,
+            "shapes": {name: list(shape) for name, shape in self.shapes.items()},
+            "names": list(self.names),
+            "khat_growth": {str(size): khat for size, khat in self.khat_growth.items()},
+            "title": self.title,
+            "extra": self.extra,
+        }
+        described |= {
+            name: None if record is None else record.to_dict()
+            for name, record in self._records().items()
+        }
+        arrays: dict[str, Any] = {"log_p": self.log_p, "log_q": self.log_q, "values": self.values}
+        with Path(path).open("wb") as file:
+            np.savez(file, description=np.array(json.dumps(described)), **arrays)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` has written; the weights are computed again from the densities."""
+        try:
+            with np.load(path) as file:
+                described = json.loads(str(file["description"]))
+                arrays = {name: file[name] for name in ("log_p", "log_q", "values")}
+        except (KeyError, ValueError) as error:
+            raise InputFileError(f"{path} is not a check that vicheck has saved") from error
+        if described["format"] != _FORMAT:
+            raise InputFileError(
+                f"{path} has format {described['format']}, this version reads {_FORMAT}"
+            )
+        kinds: dict[str, type[Record]] = {
+            "convergence": Convergence,
+            "pooled": PooledModes,
+            "predictive": Predictive,
+        }
+        records: dict[str, Any] = {
+            name: None if described[name] is None else kind.from_dict(described[name])
+            for name, kind in kinds.items()
+        }
+        return cls(
+            **arrays,
+            shapes={name: tuple(shape) for name, shape in described["shapes"].items()},
+            names=tuple(described["names"]),
+            psis=psis_quietly(arrays["log_p"] - arrays["log_q"]),
+            khat_growth={
+                int(size): np.nan if khat is None else khat
+                for size, khat in described["khat_growth"].items()
+            },
+            title=described["title"],
+            extra=described["extra"],
+            **records,
+        )
+
+    def _records(self) -> Mapping[str, Any]:
+        return {
+            "convergence": self.convergence,
+            "pooled": self.pooled,
+            "predictive": self.predictive,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return numbers, findings and the table of moments as plain values, without the draws."""
+        low, high = self.psis.khat_interval()
+        return {
+            "khat": self.khat,
+            "khat_interval": [float(low), float(high)],
+            "threshold": self.psis.threshold,
+            "status": self.psis.status.name,
+            "num_draws": self.psis.num_draws,
+            "ess": self.psis.ess,
+            "khat_growth": {str(size): khat for size, khat in self.khat_growth.items()},
+            "verdict": self.verdict.to_dict(),
+            "divergences": self.divergences.to_dict(),
+            "moments": self.moments.to_dict(orient="index"),
+        } | {
+            name: None if record is None else record.to_dict()
+            for name, record in self._records().items()
+        }
+
+    def __str__(self) -> str:
+        return "\n".join([*summary_lines(self), "", *_table_lines(self.moments)])
+
+    def __repr__(self) -> str:
+        return (
+            f"Check(khat={self.khat:.3f}, {self.verdict.level}, num_draws={self.psis.num_draws}, "
+            f"quantities={len(self.names)})"
+        )
+
+
+def summary_lines(check: Check) -> list[str]:
+    """Return what was found, line by line, without the table of moments."""
+    lines = [check.title] if check.title else []
+    lines += [check.verdict.sentence]
+    lines += [
+        f"  {_MARKS[finding.severity]} {finding.sentence}"
+        for finding in check.findings
+        if finding.sentence != check.verdict.sentence
+    ]
+    lines += [f"What to do: {check.verdict.hint}", ""]
+    if check.psis.status in (PsisStatus.OK, PsisStatus.CONSTANT):
+        lines.append(
+            f"khat {show(check.khat)} from {check.psis.num_draws} draws; {check.psis.ess:.0f} "
+            f"effective draws; ELBO {check.divergences.elbo}; log evidence {check.log_evidence}"
+        )
+    if check.predictive is not None:
+        lines.append(
+            f"Held-out log predictive density: VI {check.predictive.vi}, PSIS "
+            f"{check.predictive.psis} ({check.predictive.num_points} points). It does not tell "
+            "whether VI worked."
+        )
+    if check.extra:
+        lines.append(
+            "Beware: marginal khat can be small although the marginal is wrong (section 2.4)."
+        )
+    return lines
+
+
+def _table_lines(table: pd.DataFrame) -> list[str]:
+    shown = table.head(_ROWS_SHOWN).drop(columns=["is_mean", "is_sd"])
+    lines = [shown.to_string(float_format=lambda number: f"{number:.3g}")]
+    if len(table) > _ROWS_SHOWN:
+        lines.append(f"... and {len(table) - _ROWS_SHOWN} more quantities in .moments")
+    return lines
+
+
+_MARKS = {"ok": "ok     ", "caution": "caution", "bad": "bad    "}

@@ -1,0 +1,327 @@
+"""`check` and `check_draws`: from a fit, or from arrays, to a `Check`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from vicheck.checking.result import Check
+from vicheck.records import Convergence, PooledModes, Predictive, PsisResult
+from vicheck.stats.divergences import divergences
+from vicheck.stats.psis import as_vector, psis_khat, psis_quietly
+
+if TYPE_CHECKING:
+    from vicheck.nuts import Reference
+    from vicheck.vi.evaluate import Evaluator
+    from vicheck.vi.fit import Fit
+
+__all__ = ["check", "check_draws"]
+
+Floats = NDArray[np.float64]
+Quantities = Mapping[str, Callable[..., Any]] | Sequence[str]
+
+_KEPT_BYTES = 2**30
+"""Quantities are kept for as many draws as fit into this."""
+_GROWTH_FROM = 1000
+_LEAST_PART = 0.01
+"""Of the mixture, for an optimum whose ELBO leaves it less: that is only a bound on its mass."""
+
+
+def check(
+    fit: Fit,
+    *,
+    num_draws: int = 100_000,
+    quantities: Quantities | None = None,
+    reference: Reference | None = None,
+    test_data: Mapping[str, Any] | None = None,
+    seed: int = 0,
+) -> Check:
+    """Find out whether a fit can be trusted.
+
+    Parameters
+    ----------
+    fit
+        From `vicheck.fit`.
+    num_draws
+        Draws from q. Memory stays bounded: when quantities at all draws need more than 1 GiB,
+        ``moments`` rest on the first draws that fit, and khat on all of them.
+    quantities
+        What to report on. By default every parameter on its own scale and everything the model
+        derives from them; a list of names picks some of these; a dictionary of functions, each
+        from the dictionary of parameters of one draw to a scalar or array, makes others.
+    reference
+        Draws by NUTS from `vicheck.reference`: adds true errors to ``moments``.
+    test_data
+        Held-out data with the same names as the model's: adds its log predictive density.
+    seed
+        The same seed gives the same bits.
+
+    Returns
+    -------
+    Check
+        With khat and its uncertainty, verdict and findings, moments and divergences.
+
+    Examples
+    --------
+    >>> from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_noncentred
+    >>> model = vicheck.from_numpyro(eight_schools_noncentred, **EIGHT_SCHOOLS)
+    >>> checked = vicheck.check(vicheck.fit(model), num_draws=20_000)
+    >>> checked.verdict.level
+    'usable'
+    >>> print(checked.moments.loc["tau", ["vi_mean", "psis_mean"]].round(1).to_string())
+    vi_mean      2.8
+    psis_mean    3.6
+    """
+    from vicheck.model import double_precision
+    from vicheck.vi.evaluate import Evaluator
+    from vicheck.vi.fit import Fit
+
+    if not isinstance(fit, Fit):
+        raise TypeError(
+            f"fit must come from vicheck.fit, got {type(fit).__name__}; for draws made elsewhere "
+            "use vicheck.check_draws"
+        )
+    if num_draws < 1:
+        raise ValueError(f"num_draws must be positive, got {num_draws}")
+    derive = None if quantities is None else _derivation(quantities, fit)
+    with double_precision():
+        evaluator = Evaluator(fit.model, (fit.q,), derive, num_draws, seed)
+        log_p, log_q, values = _evaluated(evaluator)
+        convergence = _convergence(fit, seed)
+        pooled = _pooled(fit, num_draws, seed)
+    smoothed, growth = _smoothed(log_p, log_q)
+    checked = Check(
+        log_p=log_p,
+        log_q=log_q,
+        values=values,
+        shapes=evaluator.shapes,
+        names=evaluator.labels,
+        psis=smoothed,
+        khat_growth=growth,
+        convergence=convergence,
+        pooled=pooled,
+        predictive=None if test_data is None else _predictive(fit, test_data, seed),
+        title=f"{fit.family} fit of {fit.model.dim} parameters ({fit.solver})",
+        extra={},
+    )
+    if reference is not None:
+        from vicheck.checking.truth import errors_against
+
+        checked.extra.update(errors_against(reference, checked, fit))
+    return checked
+
+
+def check_draws(
+    draws: ArrayLike | Mapping[str, ArrayLike],
+    log_p: ArrayLike,
+    log_q: ArrayLike,
+    *,
+    names: Sequence[str] | None = None,
+    quantities: Mapping[str, Callable[..., Any]] | None = None,
+) -> Check:
+    """Check draws that any algorithm, in any language, has made.
+
+    Parameters
+    ----------
+    draws
+        An array of shape ``(S, d)``, or a dictionary of named arrays of shape ``(S, ...)``.
+    log_p
+        Log joint density of each draw on the unconstrained scale, with the Jacobian if parameters
+        were transformed.
+    log_q
+        Log density of the approximation at the same draws, on the same scale, normalised.
+    names
+        Names of the columns of an array; by default ``x[0]``, ``x[1]`` and so on.
+    quantities
+        Functions to report on instead, each from all draws, in the form they were given, to an
+        array of shape ``(S, ...)``.
+
+    Returns
+    -------
+    Check
+        As from `vicheck.check`; there are no findings on convergence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> z = 0.8 * np.random.default_rng(1).normal(size=(10_000, 1))
+    >>> normal = lambda z, sd: (-(z**2) / (2 * sd**2) - np.log(sd * np.sqrt(2 * np.pi))).sum(axis=1)
+    >>> checked = vicheck.check_draws(z, log_p=normal(z, 1.0), log_q=normal(z, 0.8))
+    >>> print(checked.verdict)
+    The approximation is good: khat 0.33 (90% interval 0.20 to 0.45) is below 0.5.
+    """
+    p, q = as_vector(log_p), as_vector(log_q)
+    if p.size != q.size:
+        raise ValueError(f"log_p and log_q must have one value a draw, got {p.size} and {q.size}")
+    arrays = _named(draws, names, p.size)
+    if quantities is not None:
+        arrays = {name: np.asarray(of(draws), float) for name, of in quantities.items()}
+    for name, array in arrays.items():
+        if array.ndim == 0 or len(array) != p.size:
+            raise ValueError(
+                f"{name} must have one row for each of the {p.size} draws, got shape {array.shape}"
+            )
+    shapes = {name: array.shape[1:] for name, array in arrays.items()}
+    smoothed, growth = _smoothed(p, q)
+    return Check(
+        log_p=p,
+        log_q=q,
+        values=np.concatenate([array.reshape(p.size, -1) for array in arrays.values()], axis=1),
+        shapes=shapes,
+        names=_labels(shapes),
+        psis=smoothed,
+        khat_growth=growth,
+    )
+
+
+def _named(
+    draws: ArrayLike | Mapping[str, ArrayLike], names: Sequence[str] | None, num_draws: int
+) -> dict[str, Floats]:
+    if isinstance(draws, Mapping):
+        if names is not None:
+            raise ValueError("names go with an array; a dictionary of draws has its own")
+        if not draws:
+            raise ValueError("draws must hold at least one array, got an empty dictionary")
+        return {name: np.asarray(array, float) for name, array in draws.items()}
+    array = np.asarray(draws, float)
+    if array.ndim != 2 or len(array) != num_draws:
+        raise ValueError(
+            f"draws must have shape ({num_draws}, d), one row for each value of log_p, "
+            f"got shape {array.shape}"
+        )
+    if names is None:
+        return {"x": array}
+    if len(names) != array.shape[1] or len(set(names)) != len(names):
+        raise ValueError(
+            f"names must hold {array.shape[1]} different names, one for each column, got "
+            f"{list(names)}"
+        )
+    return {name: array[:, column] for column, name in enumerate(names)}
+
+
+def _labels(shapes: Mapping[str, tuple[int, ...]]) -> tuple[str, ...]:
+    return tuple(
+        name if not index else f"{name}[{', '.join(map(str, index))}]"
+        for name, shape in shapes.items()
+        for index in np.ndindex(*shape)
+    )
+
+
+@dataclass(frozen=True)
+class _Derivation:
+    """Quantities by functions or by names; equal ones share compiled code."""
+
+    functions: tuple[tuple[str, Callable[..., Any]], ...] = ()
+    picked: tuple[str, ...] = ()
+
+    def __call__(self, theta: dict[str, Any]) -> dict[str, Any]:
+        import jax.numpy as jnp
+
+        if self.picked:
+            return {name: theta[name] for name in self.picked}
+        return {name: jnp.asarray(of(theta), float) for name, of in self.functions}
+
+
+def _derivation(quantities: Quantities, fit: Fit) -> _Derivation:
+    if isinstance(quantities, str):
+        raise TypeError(f"quantities must be a list of names, got the string {quantities!r}")
+    if isinstance(quantities, Mapping):
+        return _Derivation(functions=tuple(quantities.items()))
+    known = fit.model.constrain(np.zeros(fit.model.dim))
+    unknown = [name for name in quantities if name not in known]
+    if unknown:
+        raise ValueError(
+            f"quantities has {', '.join(unknown)}, but the model has: {', '.join(known)}"
+        )
+    return _Derivation(picked=tuple(quantities))
+
+
+def _evaluated(evaluator: Evaluator) -> tuple[Floats, Floats, Floats]:
+    size, width = evaluator.num_draws, len(evaluator.labels)
+    kept = min(size, max(1, _KEPT_BYTES // (8 * width)))
+    log_p, log_q, values = np.empty(size), np.empty(size), np.empty((kept, width))
+    start = 0
+    for chunk in evaluator.chunks(num_values=kept):
+        rows = slice(start, start + len(chunk.log_p))
+        log_p[rows], log_q[rows] = chunk.log_p, chunk.log_q
+        part = values[rows]
+        part[:] = chunk.values[: len(part)]
+        start = rows.stop
+    return log_p, log_q, values
+
+
+def _smoothed(log_p: Floats, log_q: Floats) -> tuple[PsisResult, dict[int, float]]:
+    with np.errstate(invalid="ignore"):
+        log_ratios = log_p - log_q
+    sizes = []
+    size = len(log_ratios) // 4
+    while size >= _GROWTH_FROM:
+        sizes.append(size)
+        size //= 4
+    smoothed = psis_quietly(log_ratios)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the verdict says what is wrong, once
+        growth = {n: float(psis_khat(log_ratios[:n])) for n in reversed(sizes)}
+    return smoothed, growth | {len(log_ratios): float(smoothed.khat)}
+
+
+def _convergence(fit: Fit, seed: int) -> Convergence:
+    from vicheck.vi.gradient_test import gradient_test
+
+    solution = fit.solution
+    mean = median = rhat = mcse = np.nan
+    if fit.solver != "deterministic" and len(solution.elbo_trace) > 1:
+        from vicheck.vi.stan_advi import relative_changes
+
+        window = max(2, len(solution.elbo_trace) // 10)
+        mean, median = relative_changes(solution.elbo_trace, window)
+    if len(solution.iterates) > 8:
+        from vicheck.vi.stochastic import iterate_diagnostics
+
+        rhat, mcse = iterate_diagnostics(solution.iterates)
+    return Convergence(
+        status=fit.status,
+        solver=fit.solver,
+        gradient=gradient_test(fit.model, fit.q, seed=seed),
+        gradient_norm=solution.gradient_norm,
+        sampling_error=solution.sampling_error,
+        relative_change_mean=mean,
+        relative_change_median=median,
+        rhat=rhat,
+        iterate_mcse=mcse,
+    )
+
+
+def _pooled(fit: Fit, num_draws: int, seed: int) -> PooledModes | None:
+    """Mix all optima, and estimate how much of the posterior belongs to each."""
+    from vicheck.vi.evaluate import Evaluator
+
+    others = fit.solution.others
+    if not others:
+        return None
+    members = (fit.q, *(other.q for other in others))
+    elbos = np.array([fit.elbo, *(other.elbo for other in others)])
+    with np.errstate(under="ignore"):
+        parts = np.maximum(np.exp(elbos - elbos.max()), _LEAST_PART)
+    evaluator = Evaluator(fit.model, members, None, num_draws, seed, parts)
+    log_p, log_q, _ = _evaluated(evaluator)
+    smoothed = psis_quietly(log_p - log_q)
+    with np.errstate(under="ignore"):
+        weights = np.exp(smoothed.log_weights)
+    return PooledModes(
+        khat=float(smoothed.khat),
+        log_evidence=divergences(log_p - log_q, smoothed=smoothed).log_evidence,
+        masses=1.0 * np.bincount(evaluator.owners(), weights=weights, minlength=len(members)),
+        locations=np.stack([np.asarray(member.loc) for member in members]),
+    )
+
+
+def _predictive(fit: Fit, test_data: Mapping[str, Any], seed: int) -> Predictive:
+    from vicheck.checking.prediction import predictive_density
+
+    return predictive_density(fit.model, fit.q, test_data, seed=seed)

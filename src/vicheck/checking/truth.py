@@ -1,0 +1,69 @@
+"""True errors beside estimated ones, where reference draws from the posterior can be afforded."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicheck.stats.psis import psis_khat
+
+if TYPE_CHECKING:
+    from vicheck.checking.result import Check
+    from vicheck.nuts import Reference
+    from vicheck.vi.fit import Fit
+
+__all__ = ["errors_against", "marginal_khat"]
+
+Floats = NDArray[np.float64]
+
+_GRID = 1024
+_MAX_MARGINALS = 500
+_DRAWS = 10_000
+
+
+def errors_against(reference: Reference, checked: Check, fit: Fit) -> dict[str, dict[str, float]]:
+    """Return columns for `Check.moments`, each by the name of the quantity.
+
+    ``ref_mean`` and ``ref_sd``; ``vi_error`` and ``psis_error``, the errors of the means in sds of
+    the reference; and ``marginal_khat`` of each parameter, the paper's Figure 5.
+    """
+    truth = reference.moments
+    columns: dict[str, dict[str, float]] = {
+        name: {} for name in ("ref_mean", "ref_sd", "vi_error", "psis_error", "marginal_khat")
+    }
+    for name, row in checked.moments.iterrows():
+        if name not in truth.index:
+            continue
+        mean, sd = truth.loc[name, "mean"], truth.loc[name, "sd"]
+        columns["ref_mean"][str(name)], columns["ref_sd"][str(name)] = float(mean), float(sd)
+        for way in ("vi", "psis"):
+            columns[f"{way}_error"][str(name)] = float((row[f"{way}_mean"] - mean) / sd)
+    known = reference.z.reshape(-1, fit.model.dim)
+    locs, sds = np.asarray(fit.q.loc), np.asarray(fit.q.sd)
+    for index, name in enumerate(fit.model.coordinates[:_MAX_MARGINALS]):
+        columns["marginal_khat"][name] = marginal_khat(known[:, index], locs[index], sds[index])
+    # The table has been computed without these columns; it is made again with them.
+    checked.__dict__.pop("moments", None)
+    return columns
+
+
+def marginal_khat(known: Floats, loc: float, sd: float, seed: int = 0) -> float:
+    """Estimate khat of one marginal, p(theta_i | y) / q(theta_i), from known draws of p.
+
+    Beware: a small marginal khat does not mean that this marginal is right, because tails of the
+    others are integrated out (the paper's section 2.4), and the density of p, a kernel estimate,
+    has no tails beyond the draws it was made from.
+    """
+    from scipy.stats import gaussian_kde, norm
+
+    draws = norm.rvs(loc, sd, size=_DRAWS, random_state=np.random.default_rng(seed))
+    grid = np.linspace(min(known.min(), draws.min()), max(known.max(), draws.max()), _GRID)
+    with np.errstate(divide="ignore"):
+        log_p = np.log(gaussian_kde(known)(grid))
+    log_ratios = np.interp(draws, grid, log_p) - norm.logpdf(draws, loc, sd)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # undefined: NaN in the table says so
+        return float(psis_khat(log_ratios))

@@ -1,0 +1,113 @@
+"""`vicheck psis`: khat and the verdict for log ratios from a file."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from vicheck import __version__
+from vicheck.adapters.files import read_log_ratios
+from vicheck.cli.app import app
+from vicheck.cli.printing import COLORS, EX_NOINPUT, EXIT_CODES, fail, strict_json, write
+from vicheck.records import PsisResult, PsisStatus, Verdict
+from vicheck.stats.psis import psis_once
+from vicheck.verdict import judge_psis, show
+
+__all__: list[str] = []
+
+_HELP = """Pareto smoothed importance sampling of log ratios: khat and the verdict.
+
+Exit status: 0 good, 1 usable with care, 2 not reliable; 64 and up for
+errors, among them 65 when khat is undefined and no verdict can be given.
+
+Examples:
+
+  vicheck psis ratios.npy
+
+  vicheck psis draws.csv --log-p lp --log-q lq
+
+  cat ratios.csv | vicheck psis - --json
+"""
+
+
+@app.command("psis", help=_HELP)
+def _psis(
+    file: Annotated[
+        str, typer.Argument(help="A .npy, .npz, .csv or .parquet file; - for standard input.")
+    ],
+    log_p: Annotated[
+        str | None, typer.Option(help="Column with the log joint density of each draw.")
+    ] = None,
+    log_q: Annotated[
+        str | None, typer.Option(help="Column with the log density of q at each draw.")
+    ] = None,
+    tail_length: Annotated[
+        int | None,
+        typer.Option(min=5, help="Number of ratios in the tail; by default min(S/5, 3 sqrt(S))."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+) -> None:
+    """Read log ratios and print khat, the verdict and what to do."""
+    if (log_p is None) != (log_q is None):
+        raise typer.BadParameter("--log-p and --log-q go together")
+    try:
+        log_ratios = read_log_ratios(file, log_p=log_p, log_q=log_q)
+    except OSError as error:
+        fail(f"cannot read {file}: {error.strerror or error}", EX_NOINPUT)
+    if tail_length is not None and tail_length >= log_ratios.size:
+        raise typer.BadParameter(f"--tail-length must be below the {log_ratios.size} draws")
+    result = psis_once(log_ratios, tail_length=tail_length)
+    verdict = judge_psis(result)
+    if as_json:
+        write([Text(json.dumps(strict_json(_summary(result, verdict)), indent=2))])
+    else:
+        write(_described(result, verdict))
+    raise typer.Exit(EXIT_CODES[verdict.level])
+
+
+def _described(result: PsisResult, verdict: Verdict) -> list[Text]:
+    """Return what a person wants to know, line by line."""
+    lines = [Text(f"{name:<16} {value}") for name, value in _rows(result)]
+    lines += [Text(), Text(verdict.sentence, f"bold {COLORS[verdict.level]}")]
+    for finding in verdict.findings[1:]:
+        lines.append(Text.assemble((finding.sentence, "yellow"), f" {finding.hint}"))
+    return [*lines, Text(f"What to do: {verdict.hint}")]
+
+
+def _rows(result: PsisResult) -> list[tuple[str, str]]:
+    rows = [("draws", f"{result.num_draws}, of which {result.tail_length} in the tail")]
+    if result.status is PsisStatus.OK:
+        low, high = result.khat_interval()
+        rows += [
+            ("khat", f"{show(result.khat)}, 90% interval {show(low)} to {show(high)}"),
+            (
+                "threshold",
+                f"{result.threshold:.2f}, exceeded with probability "
+                f"{result.exceedance_probability:.2f}",
+            ),
+        ]
+    elif result.status is PsisStatus.CONSTANT:
+        rows.append(("khat", "0, all ratios are equal"))
+    else:
+        rows.append(("khat", f"undefined ({result.status.name})"))
+    if math.isfinite(result.ess):
+        rows.append(("effective draws", f"{result.ess:.1f}"))
+    return rows
+
+
+def _summary(result: PsisResult, verdict: Verdict) -> dict[str, Any]:
+    """Return everything but the weights and the grid."""
+    arrays = ("log_weights", "khat_posterior")
+    numbers = {name: value for name, value in vars(result).items() if name not in arrays}
+    return numbers | {
+        "status": result.status.name,
+        "message": result.message,
+        "khat_interval": result.khat_interval().tolist(),
+        "exceedance_probability": result.exceedance_probability,
+        "verdict": verdict.to_dict(),
+        "version": __version__,
+    }

@@ -1,0 +1,321 @@
+"""Reference draws from NumPyro's no-U-turn sampler, and whether they can be trusted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from numpy.typing import NDArray
+from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
+from numpyro.infer.hmc import hmc
+
+from vicheck.errors import ModelError
+from vicheck.model import Data, Model, Program, double_precision, labels
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["MAX_DIVERGENT_FRACTION", "MAX_RHAT", "MIN_ESS_PER_CHAIN", "Reference", "reference"]
+
+MAX_RHAT = 1.01
+"""Largest Rhat of chains that have mixed (Vehtari et al. 2021, section 4)."""
+MIN_ESS_PER_CHAIN = 100
+"""Effective draws in each chain from which on Rhat and ESS are stable (the same, section 4)."""
+MAX_DIVERGENT_FRACTION = 1e-3
+"""Our choice: more divergent transitions than this are a region the sampler cannot enter."""
+
+_RADIUS = 2.0
+_MAX_STARTS = 100
+"""Rounds of random starts before the sampler gives up, as in Stan."""
+_MIN_DRAWS = 4
+"""Half a chain needs two draws to have a variance."""
+_BLOCK = 2**21
+"""Draws whose diagnostics are computed together: models with many parameters stay in memory."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Reference:
+    """Draws of the posterior to compare an approximation with."""
+
+    z: Floats
+    """Unconstrained draws, shape ``(chains, draws, d)``."""
+    draws: dict[str, Floats]
+    """Parameters and derived quantities by name, shape ``(chains, draws, *shape)``."""
+    rhat: dict[str, float]
+    """Rhat of each scalar, the larger of bulk and folded; NaN when it is the same in all draws."""
+    ess: dict[str, float]
+    """Bulk effective sample size of each scalar; NaN when it is the same in all draws."""
+    num_divergent: int
+    """Divergent transitions after warm-up."""
+
+    @property
+    def num_chains(self) -> int:
+        """Number of chains."""
+        return len(self.z)
+
+    @property
+    def moments(self) -> pd.DataFrame:
+        """Mean, sd, Monte Carlo error of the mean, Rhat and ESS, one row for each scalar."""
+        import pandas as pd
+
+        columns = np.concatenate([_means(block) for block in _blocks(self.draws)], axis=1)
+        table = dict(zip(("mean", "sd", "mcse"), columns, strict=True))
+        return pd.DataFrame(
+            table | {"rhat": list(self.rhat.values()), "ess": list(self.ess.values())},
+            index=list(self.rhat),
+        )
+
+    @property
+    def max_rhat(self) -> float:
+        """Largest Rhat; NaN when that of a quantity that varies cannot be computed."""
+        return float(np.max(self._of_varying(self.rhat)))
+
+    @property
+    def min_ess(self) -> float:
+        """Smallest ESS; NaN when that of a quantity that varies cannot be computed."""
+        return float(np.min(self._of_varying(self.ess)))
+
+    @property
+    def caution(self) -> str:
+        """What speaks against trusting the draws; empty when nothing does."""
+        reasons = []
+        if not self.max_rhat < MAX_RHAT:
+            reasons.append(f"the largest Rhat is {self.max_rhat:.3f}, above {MAX_RHAT}")
+        if not self.min_ess > MIN_ESS_PER_CHAIN * self.num_chains:
+            least = MIN_ESS_PER_CHAIN * self.num_chains
+            reasons.append(f"the smallest ESS is {self.min_ess:.0f}, below {least}")
+        total = self.num_chains * self.z.shape[1]
+        if self.num_divergent > MAX_DIVERGENT_FRACTION * total:
+            reasons.append(f"{self.num_divergent} of {total} transitions diverged")
+        return "; ".join(reasons)
+
+    @property
+    def reliable(self) -> bool:
+        """Whether Rhat, ESS and divergences are all within their cut-offs."""
+        return not self.caution
+
+    def _of_varying(self, by_name: dict[str, float]) -> Floats:
+        varies = [(block != block[0, 0]).any(axis=(0, 1)) for block in _blocks(self.draws)]
+        values = np.array(list(by_name.values()))[np.concatenate(varies)]
+        return values if values.size else np.array([math.nan])
+
+    def __repr__(self) -> str:
+        chains, draws, dim = self.z.shape
+        return (
+            f"Reference({chains} chains of {draws} draws, {dim} parameters, "
+            f"max_rhat={self.max_rhat:.3f}, min_ess={self.min_ess:.0f}, "
+            f"num_divergent={self.num_divergent})"
+        )
+
+    def __str__(self) -> str:
+        caution = f"\nCaution: {self.caution}." if self.caution else ""
+        return f"{self!r}{caution}\n{self.moments.to_string(float_format='{:.3f}'.format)}"
+
+
+def reference(
+    model: Model,
+    data: Mapping[str, Any] | None = None,
+    *,
+    num_draws: int = 1000,
+    num_warmup: int = 1000,
+    num_chains: int = 4,
+    seed: int = 0,
+    target_accept: float = 0.9,
+) -> Reference:
+    """Sample the posterior with NUTS, in float64.
+
+    Parameters
+    ----------
+    model
+        The model; data it has already can be replaced.
+    data
+        Data by name. New data of the same shapes does not compile again.
+    num_draws, num_warmup
+        Draws of each chain, and steps before them in which the sampler adapts.
+    num_chains
+        Chains, run one after the other. Each starts at a uniform draw from (-2, 2) in every
+        coordinate of z where the density and its gradient are finite.
+    seed
+        The same seed gives the same draws.
+    target_accept
+        Acceptance the step size is adapted to; larger means smaller steps.
+
+    Raises
+    ------
+    ModelError
+        When data is missing or does not fit, or no start has a finite density.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from vicheck.model import from_log_density
+    >>> from vicheck.nuts import reference
+    >>> model = from_log_density(lambda x: -jnp.sum(x**2) / 2, jnp.zeros(2))
+    >>> draws = reference(model, num_draws=200, num_warmup=200)
+    >>> draws.z.shape
+    (4, 200, 2)
+    >>> list(draws.moments.index)
+    ['x[0]', 'x[1]']
+    """
+    for name, value, least in (
+        ("num_draws", num_draws, _MIN_DRAWS),
+        ("num_warmup", num_warmup, 1),
+        ("num_chains", num_chains, 1),
+    ):
+        if value < least:
+            raise ValueError(f"{name} must be at least {least}, got {value}")
+    if not 0.0 < target_accept < 1.0:
+        raise ValueError(f"target_accept must lie between 0 and 1, got {target_accept}")
+    model = model.given(data)
+    model.require_data()
+    starts = _find_starts(model, num_chains, np.random.default_rng(seed))
+    with double_precision():
+        keys = jax.random.split(jax.random.key(seed), num_chains)
+        z, diverging = map(
+            np.asarray,
+            _run(model.program, keys, starts, model.data, num_draws, num_warmup, target_accept),
+        )
+    draws = model.constrain(z)
+    names = labels({name: array.shape[2:] for name, array in draws.items()})
+    rhat = np.concatenate([_rhat(block) for block in _blocks(draws)]).tolist()
+    ess = np.concatenate([_bulk_ess(block) for block in _blocks(draws)]).tolist()
+    return Reference(
+        z=z,
+        draws=draws,
+        rhat=dict(zip(names, rhat, strict=True)),
+        ess=dict(zip(names, ess, strict=True)),
+        num_divergent=int(diverging.sum()),
+    )
+
+
+def _find_starts(model: Model, num_chains: int, rng: np.random.Generator) -> Floats:
+    """Draw starts until each chain has one where the density and its gradient are finite."""
+    found = np.empty((0, model.dim))
+    for _ in range(_MAX_STARTS):
+        trials = rng.uniform(-_RADIUS, _RADIUS, (num_chains, model.dim))
+        with double_precision():
+            finite = np.asarray(_are_finite(model.program, trials, model.data))
+        found = np.concatenate([found, trials[finite]])[:num_chains]
+        if len(found) == num_chains:
+            return found
+    with double_precision():
+        where = model.program.locate_trouble(jnp.asarray(trials[-1]), model.data)
+    raise ModelError(
+        f"the log density or its gradient is finite at only {len(found)} of "
+        f"{_MAX_STARTS * num_chains} random starts; at the last one the trouble is in {where}"
+    )
+
+
+@partial(jax.jit, static_argnums=0)
+def _are_finite(program: Program, z: jax.Array, data: Data) -> jax.Array:
+    def at(z: jax.Array) -> jax.Array:
+        value, gradient = jax.value_and_grad(program.log_density)(z, data)
+        return jnp.isfinite(value) & jnp.isfinite(gradient).all()
+
+    finite: jax.Array = lax.map(at, z)
+    return finite
+
+
+@partial(jax.jit, static_argnums=(0, 4, 5))
+def _run(
+    program: Program,
+    keys: jax.Array,
+    starts: jax.Array,
+    data: Data,
+    num_draws: int,
+    num_warmup: int,
+    target_accept: Any,
+) -> tuple[jax.Array, jax.Array]:
+    """Return z, shape ``(chains, draws, d)``, and whether each transition diverged."""
+
+    def energy(z: jax.Array) -> jax.Array:
+        return -program.log_density(z, data)
+
+    def run_chain(key_and_start: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        key, start = key_and_start
+        begin, advance = hmc(potential_fn=energy, algo="NUTS")
+
+        def draw(state: Any, num_steps: jax.Array) -> Any:
+            state = lax.fori_loop(0, num_steps, lambda _, state: advance(state), state)
+            return state, (state.z, state.diverging)
+
+        # Warm-up comes with the first draw, so that compiled code holds the sampler once.
+        num_steps = jnp.ones(num_draws, int).at[0].add(num_warmup)
+        state = begin(start, num_warmup, target_accept_prob=target_accept, rng_key=key)
+        draws: tuple[jax.Array, jax.Array] = lax.scan(draw, state, num_steps)[1]
+        return draws
+
+    # One chain after the other: side by side they would wait for the longest tree among them,
+    # and take three times as long to compile.
+    chains: tuple[jax.Array, jax.Array] = lax.map(run_chain, (keys, starts))
+    return chains
+
+
+def _blocks(draws: Mapping[str, Floats]) -> list[Floats]:
+    """Cut draws into arrays of shape ``(chains, draws, scalars)``, none of them too large."""
+    blocks = []
+    for array in draws.values():
+        flat = array.reshape(*array.shape[:2], -1)
+        width = max(1, _BLOCK // (flat.shape[0] * flat.shape[1]))
+        blocks += [flat[..., start : start + width] for start in range(0, flat.shape[2], width)]
+    return blocks
+
+
+def _means(draws: Floats) -> Floats:
+    """Return means, sds and the Monte Carlo errors of the means, shape ``(3, scalars)``."""
+    with np.errstate(invalid="ignore"):  # a derived quantity may be infinite
+        sd = draws.std(axis=(0, 1), ddof=1)
+    error = np.where(sd > 0.0, sd / np.sqrt(_ess(draws)), 0.0)
+    return np.stack([draws.mean(axis=(0, 1)), sd, error])
+
+
+def _rhat(draws: Floats) -> Floats:
+    """Rhat of normalised ranks, and of those of distances to the median, whichever is larger.
+
+    Vehtari et al. (2021), section 3.2.
+    """
+    with np.errstate(invalid="ignore"):
+        folded = np.abs(draws - np.median(draws, axis=(0, 1)))
+    bulk, tail = (_undisturbed(split_gelman_rubin, _ranked(x)) for x in (draws, folded))
+    # Draws of two values only are all at the same distance: that is no sign of trouble.
+    return np.where(np.isnan(tail), bulk, np.maximum(bulk, tail))
+
+
+def _bulk_ess(draws: Floats) -> Floats:
+    """Effective sample size of normalised ranks (Vehtari et al. 2021, section 3.3)."""
+    return _ess(_ranked(draws))
+
+
+def _ess(draws: Floats) -> Floats:
+    """Effective sample size of split chains, at most S log10(S) as in Stan."""
+    length = draws.shape[1]
+    half = length // 2
+    split = np.concatenate([draws[:, :half], draws[:, length - half :]])
+    most = split[..., 0].size * np.log10(split[..., 0].size)
+    ess = _undisturbed(effective_sample_size, split)
+    return np.where((ess <= 0.0) | (ess > most), most, ess)
+
+
+def _ranked(draws: Floats) -> Floats:
+    """Replace draws by the normal quantiles of their ranks among all chains (equation 14)."""
+    from scipy.special import ndtri
+    from scipy.stats import rankdata
+
+    flat = draws.reshape(-1, draws.shape[2])
+    ranks = rankdata(flat, axis=0, nan_policy="propagate")
+    return np.asarray(ndtri((ranks - 0.375) / (len(flat) + 0.25))).reshape(draws.shape)
+
+
+def _undisturbed(statistic: Callable[[Any], Any], draws: Floats) -> Floats:
+    """Apply a statistic; draws that are all the same, or not finite, give NaN without a warning."""
+    with np.errstate(all="ignore"):
+        return np.where((draws != draws[0, 0]).any(axis=(0, 1)), statistic(draws), np.nan)

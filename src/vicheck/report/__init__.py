@@ -1,0 +1,1 @@
+"""Pages and tables: they draw what they are given, and compute nothing."""

@@ -1,0 +1,173 @@
+"""Fit one model: choose family and solver, and keep what came out with what went in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from importlib import import_module
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from vicheck.model import Model, double_precision
+from vicheck.records import FitStatus
+from vicheck.vi.family import Family
+from vicheck.vi.kinds import Kind, kind_of
+from vicheck.vi.solution import Report, Solution, silent
+
+__all__ = ["Fit", "fit"]
+
+
+class Solver(Protocol):
+    """What a solver is: options, and a way to use them."""
+
+    def solve(self, model: Model, kind: Kind, seed: int, report: Report) -> Solution:
+        """Fit a family to a model."""
+        ...
+
+
+# Where each solver lives: loaded when it is chosen, because Optax takes a while.
+_SOLVERS = {
+    "deterministic": ("vicheck.vi.deterministic", "Deterministic"),
+    "stochastic": ("vicheck.vi.stochastic", "Stochastic"),
+    "stan_advi": ("vicheck.vi.stan_advi", "StanAdvi"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """An approximation q of a posterior, with the model and data it belongs to."""
+
+    model: Model
+    family: str
+    solver: str
+    seed: int
+    solution: Solution
+    seconds: float
+    """Wall time, with compiling when the model was new."""
+
+    @property
+    def q(self) -> Family:
+        """The approximation, on the flat unconstrained vector."""
+        return self.solution.q
+
+    @property
+    def status(self) -> FitStatus:
+        """How the solver ended."""
+        return self.solution.status
+
+    @property
+    def converged(self) -> bool:
+        """Whether the solver says that it has converged."""
+        return self.status is FitStatus.CONVERGED
+
+    @property
+    def elbo(self) -> float:
+        """The solver's own estimate of the ELBO, in nats."""
+        return self.solution.elbo
+
+    def sample(self, num_draws: int = 1000, seed: int = 0) -> dict[str, NDArray[np.float64]]:
+        """Draw named parameters from q, on their own scale, and what the model derives from them.
+
+        Returns
+        -------
+        dict
+            Arrays of shape ``(num_draws, ...)`` by name.
+        """
+        with double_precision():
+            z, _ = self.q.sample_and_log_prob(jax.random.key(seed), num_draws)
+        return self.model.constrain(z)
+
+    def __repr__(self) -> str:
+        count = "parameter" if self.model.dim == 1 else "parameters"
+        return (
+            f"Fit({self.family}, {self.model.dim} {count}, {self.solver}: {self.status.name}, "
+            f"ELBO {self.elbo:.2f})"
+        )
+
+
+def fit(
+    model: Model,
+    data: Mapping[str, Any] | None = None,
+    *,
+    family: str = "mean_field",
+    rank: int | None = None,
+    solver: str = "deterministic",
+    seed: int = 0,
+    progress: Report | None = None,
+    **options: Any,
+) -> Fit:
+    """Fit an approximation to the posterior of a model.
+
+    Parameters
+    ----------
+    model
+        From `vicheck.from_numpyro` or `vicheck.from_log_density`.
+    data
+        Named arrays that replace the model's own; of the same shapes, nothing is compiled again.
+    family
+        ``"mean_field"``, ``"full_rank"`` or ``"low_rank"`` (low rank plus diagonal).
+    rank
+        Rank of ``"low_rank"``; 5 by default.
+    solver
+        ``"deterministic"`` (fixed draws, run to convergence), ``"stochastic"`` (Optax, minibatches)
+        or ``"stan_advi"`` (Stan's algorithm).
+    seed
+        The same seed gives the same bits.
+    progress
+        Called now and then with a sentence on what is going on.
+    **options
+        Options of the solver: see `vicheck.vi.deterministic.Deterministic`,
+        `vicheck.vi.stochastic.Stochastic`, `vicheck.vi.stan_advi.StanAdvi`.
+
+    Returns
+    -------
+    Fit
+        With a status; a fit that failed is a value, not an exception. An interrupted one
+        (Ctrl-C) is returned as far as it got.
+
+    Raises
+    ------
+    ModelError
+        When the model or data cannot be used at all, such as a density that is nowhere finite.
+
+    Examples
+    --------
+    >>> from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_noncentred
+    >>> model = vicheck.from_numpyro(eight_schools_noncentred, **EIGHT_SCHOOLS)
+    >>> vicheck.fit(model)
+    Fit(mean_field, 10 parameters, deterministic: CONVERGED, ELBO -31.61)
+    """
+    if not isinstance(model, Model):
+        raise TypeError(
+            f"model must be a vicheck Model, got {type(model).__name__}: "
+            "make one with vicheck.from_numpyro or vicheck.from_log_density"
+        )
+    chosen = _solver(solver, options)
+    model = model.given(data)
+    model.require_data()
+    kind = kind_of(family, model.dim, rank)
+    start = time.perf_counter()
+    with double_precision():
+        solution = chosen.solve(model, kind, seed, progress or silent)
+    seconds = time.perf_counter() - start
+    return Fit(model, family, solver, seed, solution, seconds)
+
+
+def _solver(name: str, options: dict[str, Any]) -> Solver:
+    if name not in _SOLVERS:
+        raise ValueError(f"solver must be one of {', '.join(_SOLVERS)}, got {name!r}")
+    module, kind = _SOLVERS[name]
+    make = getattr(import_module(module), kind)
+    known = [field.name for field in fields(make)]
+    unknown = [option for option in options if option not in known]
+    if unknown:
+        raise TypeError(
+            f"fit got the option {', '.join(unknown)}, but those of solver={name!r} are: "
+            f"{', '.join(known)}"
+        )
+    chosen: Solver = make(**options)
+    return chosen
