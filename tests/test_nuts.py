@@ -194,7 +194,6 @@ def test_missing_data_is_named():
         reference(model)
 
 
-@pytest.mark.xfail(strict=True, reason="locate_trouble lets NumPyro's support warning through")
 def test_a_density_that_is_nowhere_finite():
     def model(y=None):
         scale = numpyro.sample("scale", dist.HalfNormal(1.0))

@@ -1,3 +1,5 @@
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +16,9 @@ from vicheck.adapters.numpyro import from_numpyro
 from vicheck.errors import ModelError
 from vicheck.model import double_precision, unravel
 from vicheck.paper import models
+
+# Without optimisation: that takes longer than the computation.
+compiled = partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 SIGMA, Y = models.EIGHT_SCHOOLS["sigma"], models.EIGHT_SCHOOLS["y"]
 DESIGN = np.random.default_rng(1).normal(size=(20, 2))
@@ -46,8 +51,8 @@ def scale_of_data(y=None):
 
 
 def other_site(counts=None):
-    rate = numpyro.sample("rate", dist.Gamma(2.0, 1.0))
-    numpyro.sample("k", dist.Poisson(rate).expand([4]), obs=counts)
+    p = numpyro.sample("p", dist.Uniform(0.0, 1.0))
+    numpyro.sample("k", dist.Bernoulli(p).expand([4]), obs=counts)
 
 
 @pytest.fixture
@@ -121,7 +126,7 @@ CASES = {
     "constrained": (constrained, {"y": np.array([0.1, -0.2, 0.3])}),
     "horseshoe": (models.horseshoe_logistic, {"X": DESIGN, "y": np.arange(20) % 2}),
     "linear": (models.linear, {"X": DESIGN, "y": np.ones(20)}),
-    "other site": (other_site, {"counts": np.array([0, 1, 2, 3])}),
+    "other site": (other_site, {"counts": np.array([0, 1, 1, 0])}),
 }
 
 
@@ -136,7 +141,7 @@ def test_log_density_equals_numpyros_own(case, rng):
         return potential_energy(function, (), data, unravel(z, model.program.layout))
 
     with double_precision():
-        energies = np.asarray(jax.jit(jax.vmap(energy))(z))
+        energies = np.asarray(compiled(jax.vmap(energy))(z))
     np.testing.assert_allclose(model.log_density(z), -energies, rtol=1e-12)
 
 
@@ -184,8 +189,8 @@ def test_defaults_of_the_model_apply(schools):
 def test_observed_argument_of_another_name():
     model = from_numpyro(other_site, observed={"counts": "k"})
     assert model.missing == ("counts",)
-    full = model.given({"counts": [0, 1, 2, 3]})
-    expected = stats.gamma.logpdf(1.0, 2.0) + stats.poisson.logpmf([0, 1, 2, 3], 1.0).sum()
+    full = model.given({"counts": [0, 1, 1, 0]})
+    expected = 4 * np.log(0.5) + np.log(0.25)  # the last is the Jacobian
     assert full.log_density([0.0]) == pytest.approx(expected, rel=1e-12)
     _, data = full.simulate(3)
     assert data["counts"].shape == (4,)
@@ -246,11 +251,22 @@ def test_constrained_values_satisfy_their_constraints(rng):
 def test_round_trip_through_the_constraints(rng):
     model = from_numpyro(constrained, y=CASES["constrained"][1]["y"])
     assert model.dim == 2 + 2 + 1 + 3 + 3
-    for z in rng.normal(size=(6, model.dim)):
-        theta = model.constrain(z)
-        back = model.unconstrain(theta)
-        assert back.dtype == np.float64
-        np.testing.assert_allclose(back, z, rtol=1e-8, atol=1e-8)
+    z = rng.normal(size=(6, model.dim))
+
+    def there_and_back(z):
+        return model.program.unconstrain(model.program.constrain(z, model.data), model.data)
+
+    with double_precision():
+        back = np.asarray(compiled(jax.vmap(there_and_back))(z))
+    assert back.dtype == np.float64
+    np.testing.assert_allclose(back, z, rtol=1e-8, atol=1e-8)
+
+
+def test_unconstrain(schools):
+    z = np.linspace(-1.0, 1.0, 10)
+    back = schools.unconstrain(schools.constrain(z))
+    assert isinstance(back, np.ndarray)
+    np.testing.assert_allclose(back, z, rtol=1e-12)
 
 
 def test_derived_quantities_come_too(rng):
@@ -260,7 +276,6 @@ def test_derived_quantities_come_too(rng):
     assert theta["tau"].shape == (2, 3)
 
 
-@pytest.mark.xfail(strict=True, reason="jit sorts the names")
 def test_constrained_values_keep_the_order_of_the_model():
     model = from_numpyro(models.eight_schools_noncentred, SIGMA, Y)
     assert list(model.constrain(np.zeros(10))) == ["mu", "tau", "theta_raw", "theta"]
@@ -297,7 +312,7 @@ def test_simulated_parameters_follow_the_prior():
     # 400 draws; 4 tests at level 1e-4 each: a false alarm in 1 of 2500 seeds.
     model = from_numpyro(models.eight_schools_centred, SIGMA)
     with double_precision():
-        simulate = jax.jit(jax.vmap(lambda key: model.program.simulate(key, model.data)))
+        simulate = compiled(jax.vmap(lambda key: model.program.simulate(key, model.data)))
         z, data = map(jax.device_get, simulate(jax.random.split(jax.random.key(0), 400)))
     assert stats.kstest(z[:, 0] / 5.0, "norm").pvalue > 1e-4
     assert stats.kstest(np.exp(z[:, 1]) / 5.0, "halfcauchy").pvalue > 1e-4
@@ -320,7 +335,7 @@ def test_minibatches_are_unbiased(target):
     z = np.array([0.8, -0.7])
     with double_precision():
         keys = jax.random.split(jax.random.key(1), 4000)
-        values = jax.jit(
+        values = compiled(
             jax.vmap(lambda key: model.program.log_density_of_minibatch(z, model.data, key))
         )(keys)
         values = np.asarray(values)
@@ -361,7 +376,6 @@ def trouble(model, z):
         return model.program.locate_trouble(jnp.asarray(z), model.data)
 
 
-@pytest.mark.xfail(strict=True, reason="locate_trouble lets NumPyro's support warning through")
 def test_locate_trouble_names_the_site():
     model = from_numpyro(scale_of_data, y=np.array([0.5, 2.0]))
     assert model.log_density([0.0]) == -np.inf
@@ -378,7 +392,6 @@ def test_locate_trouble_names_a_factor():
     assert "site 'penalty' (log density nan)" in trouble(made, [-1.0])
 
 
-@pytest.mark.xfail(strict=True, reason="locate_trouble lets NumPyro's support warning through")
 def test_locate_trouble_at_an_overflow():
     made = from_numpyro(models.eight_schools_centred, SIGMA, Y)
     assert "'theta'" in trouble(made, np.r_[0.0, 800.0, np.zeros(8)])
@@ -464,7 +477,7 @@ ERRORS = {
         "no site 'counts' to draw 'counts' at: .* observed={'counts': 'site'}",
     ),
     "simulate no such site": (
-        lambda: from_numpyro(other_site, counts=[1, 2, 3, 4], observed=("counts",)).simulate(0),
+        lambda: from_numpyro(other_site, counts=[0, 1, 1, 0], observed=("counts",)).simulate(0),
         "draws no site 'counts' when 'counts' is None",
     ),
     "flat": (

@@ -343,15 +343,14 @@ def test_eight_schools_as_in_stan(name, function, spread):
 
 def test_loose_tolerance_on_a_regression_gives_a_high_khat():
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((2000, 20))  # noqa: N806
-    y = X @ rng.standard_normal(20) + rng.standard_normal(2000)
+    X = rng.standard_normal((1000, 10))  # noqa: N806
+    y = X @ rng.standard_normal(10) + rng.standard_normal(1000)
     model = from_numpyro(linear, X=X, y=y)
-    khats = []
-    for tolerance in (1e-2, 1e-3, 1e-4):
-        solution = solve(StanAdvi(iter=20_000, tol_rel_obj=tolerance, eta=0.05), model, seed=1)
-        assert solution.status is FitStatus.CONVERGED
-        khats.append(khat_of(model, solution.q, 5_000))
-    # Over four seeds: 5.9 to 7.4, 0.88 to 1.26 and -0.01 to 0.05.
-    assert khats[0] > 3.0
-    assert 0.5 < khats[1] < 2.0
-    assert khats[2] < 0.5
+    loose, tight = (
+        solve(StanAdvi(iter=20_000, tol_rel_obj=tolerance, eta=0.05), model)
+        for tolerance in (1e-2, 1e-3)
+    )
+    assert loose.status is tight.status is FitStatus.CONVERGED
+    # Over four seeds: 2.5 to 4.3 and 0.13 to 0.50.
+    assert khat_of(model, loose.q, 5_000) > 1.5
+    assert khat_of(model, tight.q, 5_000) < 0.7

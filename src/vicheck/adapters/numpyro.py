@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -226,7 +227,9 @@ class _NumpyroProgram(Program):
         for name, site in sites.items():
             if site["type"] != "sample":
                 continue
-            value = float(jnp.sum(site["fn"].log_prob(site["value"])))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # values out of support: that is what we look for
+                value = float(jnp.sum(site["fn"].log_prob(site["value"])))
             if not np.isfinite(value):
                 bad.append(f"site {name!r} (log density {value})")
         return ", ".join(bad) or "the Jacobian of a constraint"

@@ -249,8 +249,8 @@ def _evaluated(evaluator: Evaluator) -> tuple[Floats, Floats, Floats]:
     for chunk in evaluator.chunks(num_values=kept):
         rows = slice(start, start + len(chunk.log_p))
         log_p[rows], log_q[rows] = chunk.log_p, chunk.log_q
-        part = values[rows]
-        part[:] = chunk.values[: len(part)]
+        if start < kept:
+            values[rows] = chunk.values[: kept - start]
         start = rows.stop
     return log_p, log_q, values
 
@@ -316,7 +316,9 @@ def _pooled(fit: Fit, num_draws: int, seed: int) -> PooledModes | None:
     return PooledModes(
         khat=float(smoothed.khat),
         log_evidence=divergences(log_p - log_q, smoothed=smoothed).log_evidence,
-        masses=1.0 * np.bincount(evaluator.owners(), weights=weights, minlength=len(members)),
+        masses=np.bincount(evaluator.owners(), weights=weights, minlength=len(members)).astype(
+            float
+        ),
         locations=np.stack([np.asarray(member.loc) for member in members]),
     )
 

@@ -11,13 +11,13 @@ from jax import lax
 
 from vicheck.model import Data, Program
 
-__all__ = ["MAX_DENSE_DIM", "Curvature", "climb"]
+__all__ = ["FLATTEST", "MAX_DENSE_DIM", "Curvature", "climb"]
 
 MAX_DENSE_DIM = 256
 """Up to this dimension the whole Hessian is used, above it an estimate of its diagonal."""
 
-_FLATTEST = 1e-10
-"""Second derivatives below it are raised to it: no scale is longer than 1e5."""
+FLATTEST = 1e-10
+"""Second derivatives below it are raised to it where no better bound is known."""
 _PROBES = 8
 _FRACTIONS = 4.0 ** -np.arange(8.0)
 """A Newton step is tried whole and in these parts."""
@@ -44,12 +44,13 @@ class _Climb(NamedTuple):
 
 
 def climb(
-    program: Program, z: jax.Array, data: Data, max_steps: Any
+    program: Program, z: jax.Array, data: Data, max_steps: Any, floor: Any
 ) -> tuple[jax.Array, Curvature]:
     """Climb the log density from z by damped Newton steps; return the end and the curvature there.
 
     The end need not be a mode: the climb stops after ``max_steps``, and where no step gains. No
-    steps at all give the curvature at z.
+    steps at all give the curvature at z. Second derivatives below ``floor`` are raised to it: where
+    the density is flat, its curvature says nothing about scales.
     """
 
     def unfinished(state: _Climb) -> jax.Array:
@@ -63,7 +64,7 @@ def climb(
         best = jnp.argmax(values)
         better = values[best] > state.value
         z = jnp.where(better, trials[best], state.z)
-        gradient, curvature = _gradient_and_curvature(program, z, data)
+        gradient, curvature = _gradient_and_curvature(program, z, data, floor)
         roots = curvature.directions
         newton = -(roots**2 * gradient if roots.ndim == 1 else roots @ (roots.T @ gradient))
         gain = jnp.where(state.num_steps == 0, jnp.inf, values[best] - state.value)
@@ -84,7 +85,7 @@ def climb(
 
 
 def _gradient_and_curvature(
-    program: Program, z: jax.Array, data: Data
+    program: Program, z: jax.Array, data: Data, floor: Any
 ) -> tuple[jax.Array, Curvature]:
     """Return the gradient of ``-log_p`` and the size of its second derivatives.
 
@@ -94,12 +95,16 @@ def _gradient_and_curvature(
     if z.size > MAX_DENSE_DIM:
         probes = jax.random.rademacher(jax.random.key(0), (_PROBES, z.size), z.dtype)
         gradient, product = jax.linearize(slope, z)
-        diagonal = _bounded(lax.map(lambda probe: probe * product(probe), probes).mean(axis=0))
+        diagonal = _bounded(
+            lax.map(lambda probe: probe * product(probe), probes).mean(axis=0), floor
+        )
         return gradient, Curvature(1.0 / jnp.sqrt(diagonal), diagonal)
     gradient, product = jax.linearize(slope, z)
     hessian = _finite(jax.vmap(product)(jnp.eye(z.size, dtype=z.dtype)))
     # Scaled to a unit diagonal first: parameters may differ by many orders of magnitude.
-    scale = jnp.sqrt(_bounded(jnp.diagonal(hessian)))
+    diagonal = _bounded(jnp.diagonal(hessian), floor)
+    hessian = jnp.where(jnp.eye(z.size, dtype=bool), diagonal, hessian)
+    scale = jnp.sqrt(diagonal)
     values, vectors = jnp.linalg.eigh(hessian / jnp.outer(scale, scale))
     values = jnp.maximum(jnp.abs(values), 1e-12)
     directions = vectors / jnp.sqrt(values) / scale[:, None]
@@ -107,8 +112,8 @@ def _gradient_and_curvature(
     return gradient, Curvature(directions, precisions)
 
 
-def _bounded(diagonal: jax.Array) -> jax.Array:
-    return jnp.maximum(jnp.abs(_finite(diagonal)), _FLATTEST)
+def _bounded(diagonal: jax.Array, floor: Any) -> jax.Array:
+    return jnp.maximum(jnp.abs(_finite(diagonal)), floor)
 
 
 def _finite(array: jax.Array) -> jax.Array:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from vicheck.errors import ModelError
 from vicheck.model import Model
 from vicheck.records import FitStatus
-from vicheck.vi.curvature import MAX_DENSE_DIM, Curvature
+from vicheck.vi.curvature import FLATTEST, MAX_DENSE_DIM, Curvature
 from vicheck.vi.kinds import Kind
 from vicheck.vi.noise import CHUNK, base_noise
 from vicheck.vi.rounds import (
@@ -31,6 +31,7 @@ from vicheck.vi.rounds import (
     descend,
     run_rounds,
     status_of,
+    with_status,
 )
 from vicheck.vi.solution import Optimum, Report, Solution
 
@@ -48,6 +49,8 @@ _SPREAD = 4.0
 """Random starts lie within this of zero, on the unconstrained scale: over-dispersed."""
 _FAR, _APART = 4.0, 1.0
 """Sds from which on a scout has left the fit, and an optimum is another one."""
+_LEAST_PRECISION = 0.1
+"""Curvature, in units of q's own precisions, below which the density counts as flat."""
 _BUFFER = 2**16
 """Numbers in the first set of noise; code is compiled again when a fit needs more."""
 
@@ -159,7 +162,7 @@ class _Run:
             if end is None:
                 continue
             ends.append(end)
-            if status_of(end[0]) is FitStatus.CONVERGED:
+            if status_of(end[0]) in (FitStatus.CONVERGED, FitStatus.AT_INFINITY):
                 return end
         if not ends:
             where = self.program.locate_trouble(jnp.asarray(zero), self.data)
@@ -185,6 +188,7 @@ class _Run:
 
     def _persist(self, progress: Progress, directions: Floats) -> tuple[Progress, Floats]:
         """Take the curvature afresh where rounds got stuck, and more noise when it is used up."""
+        sizes = [_size(progress)]
         for _ in range(_PATIENCE):
             status = status_of(progress)
             short = status is FitStatus.CONVERGED and not (
@@ -193,7 +197,7 @@ class _Run:
             if short and self.capacity < self.options.max_draws:
                 self.capacity = min(4 * self.capacity, self.options.max_draws)
                 self.noise = jnp.asarray(base_noise(self.capacity, self.noise_dim, self.seed))
-            elif status is FitStatus.MAX_ITERATIONS:
+            elif status in (FitStatus.MAX_ITERATIONS, FitStatus.STALLED):
                 directions = self._directions(progress)
             else:
                 break
@@ -205,6 +209,9 @@ class _Run:
                     former_sd=np.asarray(progress.sd),
                 )
             progress = self._run(fresh, directions)
+            sizes.append(_size(progress))
+            if _runs_away(sizes):
+                return with_status(progress, FitStatus.AT_INFINITY), directions
         return progress, directions
 
     def _run(
@@ -245,8 +252,11 @@ class _Run:
         self.report(f"ELBO {elbo:.3f} on {draws} draws, gradient {float(progress.norm):.2g} sd")
         return progress
 
-    def _climb(self, z: Floats, newton_steps: int) -> tuple[Floats, Curvature]:
-        end, curvature = climb_from(self.program, z, self.data, newton_steps)
+    def _climb(
+        self, z: Floats, newton_steps: int, floor: Floats | None = None
+    ) -> tuple[Floats, Curvature]:
+        floor = np.full(self.program.dim, FLATTEST) if floor is None else floor
+        end, curvature = climb_from(self.program, z, self.data, newton_steps, floor)
         self.num_evaluations += 1
         return np.asarray(end), Curvature(*map(np.asarray, curvature))
 
@@ -254,7 +264,8 @@ class _Run:
         """Directions in which the mean moves: along the posterior's curvature where q has none."""
         if self.program.dim > MAX_DENSE_DIM or not self.kind.needs_directions:
             return np.asarray(progress.sd)
-        return np.asarray(self._climb(np.asarray(progress.q.loc), 0)[1].directions)
+        floor = _LEAST_PRECISION / np.square(progress.sd)
+        return np.asarray(self._climb(np.asarray(progress.q.loc), 0, floor)[1].directions)
 
     def _scout(self, best: Progress, directions: Floats) -> tuple[Progress, list[Progress]]:
         """Send scouts from over-dispersed starts, and settle where one ends far from the fit."""
@@ -288,3 +299,14 @@ class _Run:
 def _far(z: Floats, ends: list[Progress], sds: float) -> bool:
     """Whether z differs from each optimum by some sds, in any coordinate."""
     return all((np.abs(z - np.asarray(e.q.loc)) > sds * np.asarray(e.sd)).any() for e in ends)
+
+
+def _runs_away(sizes: list[float]) -> bool:
+    """Whether the fit was stuck three times and has only grown meanwhile."""
+    last = np.array(sizes[-4:])
+    return len(last) == 4 and bool((np.diff(last) > 0.0).all()) and last[3] > 1.2 * last[0]
+
+
+def _size(progress: Progress) -> float:
+    """Return the largest mean or sd."""
+    return float(max(np.abs(progress.q.loc).max(), np.max(progress.sd)))

@@ -18,7 +18,16 @@ from vicheck.vi.lbfgs import minimise
 from vicheck.vi.noise import CHUNK, standardised
 from vicheck.vi.objective import objective_of_step
 
-__all__ = ["Progress", "begin", "climb_from", "descend", "run_rounds", "status_of"]
+__all__ = [
+    "SCOUT_EVALUATIONS",
+    "Progress",
+    "begin",
+    "climb_from",
+    "descend",
+    "run_rounds",
+    "status_of",
+    "with_status",
+]
 
 SCOUT_EVALUATIONS = 60
 
@@ -26,6 +35,8 @@ _EVALUATIONS = 100
 """Evaluations from one anchor; then the units are taken afresh."""
 _NEAR = 0.5
 """After a step below this many sds the units of the gradient are still right."""
+_UNMOVED = 1e-3
+"""A stalled round that has moved by less than this many sds will not get any further."""
 _LONGEST_SHIFT, _LONGEST_GROWTH = 100.0, 1.0
 """Largest change of a mean, in sds, and of a log sd in one step."""
 _INFINITY = 1e8
@@ -87,6 +98,11 @@ def status_of(progress: Progress) -> FitStatus | None:
     return _STATUSES[int(progress.code)]
 
 
+def with_status(progress: Progress, status: FitStatus) -> Progress:
+    """Return the progress with another end."""
+    return progress._replace(code=np.int64(_STATUSES.index(status)))
+
+
 @compiled
 def run_rounds(
     program: Program,
@@ -124,8 +140,12 @@ def run_rounds(
         q = now.q.displaced(end.x, moves)
         sd = q.sd
         norm = jnp.max(jnp.abs(end.gradient))
-        near = (jnp.max(jnp.abs(end.x)) < _NEAR) | (end.num_evaluations == 1)
-        settled = (norm < tolerance) & near
+        farthest = jnp.max(jnp.abs(end.x))
+        near = (farthest < _NEAR) | (end.num_evaluations == 1)
+        # Where a density has kinks, no step may be left that descends although the gradient is
+        # not quite zero; what matters is that it is small against the error of the draws.
+        flat = (norm < tolerance) | (end.stalled & (norm < sampling_tolerance))
+        settled = flat & near
         shift = jnp.max(jnp.abs(q.loc - now.former_loc) / sd)
         growth = jnp.max(jnp.abs(jnp.log(sd / now.former_sd)))
         error = jnp.where(settled, jnp.maximum(shift, growth), now.error)
@@ -138,7 +158,7 @@ def run_rounds(
                 ~jnp.isfinite(end.value),
                 done,
                 largest > _INFINITY * first_size,
-                end.stalled & (end.num_evaluations < 3) & ~settled,
+                end.stalled & (farthest < _UNMOVED) & ~settled,
                 now.num_rounds + 1 >= max_rounds,
             ],
             [_NOT_FINITE, _CONVERGED, _AT_INFINITY, _STALLED, _MAX_ITERATIONS],
@@ -163,9 +183,11 @@ def run_rounds(
 
 
 @compiled
-def climb_from(program: Program, z: Any, data: Data, max_steps: Any) -> tuple[jax.Array, Curvature]:
+def climb_from(
+    program: Program, z: Any, data: Data, max_steps: Any, floor: Any
+) -> tuple[jax.Array, Curvature]:
     """Climb the log density by Newton steps; see `vicheck.vi.curvature.climb`."""
-    return climb(program, jnp.asarray(z), data, max_steps)
+    return climb(program, jnp.asarray(z), data, max_steps, floor)
 
 
 @compiled

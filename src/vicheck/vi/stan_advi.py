@@ -157,7 +157,7 @@ class _Run:
         dim = self.program.dim
         starts = self.rng.uniform(-2.0, 2.0, (_INIT_TRIES, dim))
         z, self.num_evaluations = find_start(self.program, self.data, starts)
-        unit = Curvature(np.ones(dim), np.ones(dim))  # type: ignore[arg-type]
+        unit = Curvature(np.ones(dim), np.ones(dim))
         start = jax.tree.map(jnp.asarray, self.kind.start(z, unit))
         eta, status = self.options.eta, None
         if eta is None:

@@ -273,7 +273,7 @@ class _Run:
         options, dim = self.options, self.program.dim
         starts = np.concatenate([np.zeros((1, dim)), self.rng.uniform(-2.0, 2.0, (20, dim))])
         z, num_evaluations = find_start(self.program, self.data, starts)
-        unit = Curvature(np.ones(dim), np.ones(dim))  # type: ignore[arg-type]
+        unit = Curvature(np.ones(dim), np.ones(dim))
         self.state = _begin(options, self.kind.start(z, unit, _START_SCALE))
         status = FitStatus.MAX_ITERATIONS
         try:
