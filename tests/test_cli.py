@@ -167,11 +167,12 @@ def test_errors_are_one_sentence_and_a_status_from_64_on(ratios, arguments, code
 
 def test_a_bug_is_not_a_verdict(monkeypatch, capsys):
     from vicheck import cli
+    from vicheck.cli import application
 
     def broken(**options):
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr(cli, "app", broken)
+    monkeypatch.setattr(application, "app", broken)
     with pytest.raises(SystemExit) as stop:
         cli.main()
     assert stop.value.code == 70
@@ -200,6 +201,9 @@ def test_demo_tells_the_two_parametrizations_apart():
     assert done.returncode == 0, done.stderr
     assert "not reliable" in done.stdout
     assert "usable with care" in done.stdout
+    assert "exact" in done.stdout
+    assert len(done.stdout.splitlines()) < 25
+    assert done.stderr == ""
 
 
 def test_no_arguments_print_the_help():

@@ -14,18 +14,37 @@ PACKAGE = Path(vicheck.__file__).parent
 ALLOWED = {
     "errors": set(),
     "records": {"errors"},
+    "model": {"records", "errors"},
     "stats": {"records", "errors"},
+    "vi": {"model", "records", "errors"},
+    "nuts": {"model", "records", "errors"},
     "verdict": {"stats", "records", "errors"},
-    "adapters": {"records", "errors"},
-    "cli": {"__init__", "adapters", "errors", "records", "stats", "verdict"},
-    "__init__": {"errors", "records", "stats", "verdict"},
-}
+    "adapters": {"model", "records", "errors"},
+    "report": {"records"},
+    "checking": {
+        "adapters", "errors", "model", "nuts", "records", "report", "stats", "verdict", "vi",
+    },
+    "paper": set(),
+    "cli": {
+        "__init__", "adapters", "checking", "errors", "model", "paper", "records", "stats",
+        "verdict", "vi",
+    },
+    "__init__": {
+        "adapters", "checking", "errors", "model", "nuts", "records", "stats", "verdict", "vi",
+    },
+}  # fmt: skip
 THIRD_PARTY = {
     "errors": set(),
     "records": {"numpy", "scipy"},
+    "model": {"jax", "numpy"},
     "stats": {"numpy", "scipy", "numba"},
+    "vi": {"equinox", "jax", "numpy", "numpyro", "optax", "scipy"},
+    "nuts": {"jax", "numpy", "numpyro", "pandas", "scipy"},
     "verdict": set(),
-    "adapters": {"numpy", "pyarrow"},
+    "adapters": {"arviz_base", "jax", "numpy", "numpyro", "pyarrow", "xarray"},
+    "report": {"pandas"},
+    "checking": {"jax", "numpy", "pandas", "scipy", "xarray"},
+    "paper": {"jax", "numpy", "numpyro"},
     "cli": {"typer", "rich"},
     "__init__": set(),
 }

@@ -135,9 +135,8 @@ class Model:
 
     def log_density(self, z: Any) -> Any:
         """Log joint density at z, shape ``(d,)``, or at each row of z, shape ``(..., d)``."""
-        self.require_data()
+        z = self._as_rows(z)
         with double_precision():
-            z = jnp.asarray(z, jnp.float64)
             return np.asarray(
                 _log_densities(self.program, z.reshape(-1, self.dim), self.data).reshape(
                     z.shape[:-1]
@@ -146,8 +145,8 @@ class Model:
 
     def constrain(self, z: Any) -> dict[str, np.ndarray]:
         """Return parameters and derived quantities at z, or at each row of z."""
+        z = self._as_rows(z)
         with double_precision():
-            z = jnp.asarray(z, jnp.float64)
             flat = _constrained(self.program, z.reshape(-1, self.dim), self.data)
         # Compiled code returns names sorted; parameters come in the order of the model.
         order = [name for name, _ in self.program.layout]
@@ -159,6 +158,7 @@ class Model:
         absent = [name for name, _ in self.program.layout if name not in theta]
         if absent:
             raise ModelError(f"theta lacks {', '.join(absent)}")
+        self.require_data()
         with double_precision():
             return np.asarray(self.program.unconstrain(theta, self.data))
 
@@ -173,6 +173,13 @@ class Model:
         with double_precision():
             z, data = self.program.simulate(jax.random.key(seed), self.data)
             return np.asarray(z), jax.tree.map(np.asarray, data)
+
+    def _as_rows(self, z: Any) -> np.ndarray:
+        self.require_data()
+        z = np.asarray(z, np.float64)
+        if z.ndim == 0 or z.shape[-1] != self.dim:
+            raise ValueError(f"z must have shape (..., {self.dim}), got {z.shape}")
+        return z
 
     def require_data(self) -> None:
         """Raise `ModelError` when observed data is missing."""
@@ -235,6 +242,9 @@ class _DensityProgram(Program):
         return unravel(z, self.layout)
 
     def unconstrain(self, theta: Mapping[str, Any], data: Data) -> jax.Array:
+        for name, shape in self.layout:
+            if np.shape(theta[name]) != shape:
+                raise ModelError(f"{name} must have shape {shape}, got {np.shape(theta[name])}")
         return ravel(theta, self.layout)
 
     def locate_trouble(self, z: jax.Array, data: Data) -> str:
@@ -242,7 +252,13 @@ class _DensityProgram(Program):
 
     def check_data(self, data: Data) -> None:
         with double_precision():
-            value = jax.eval_shape(self.log_density, jnp.zeros(self.dim), data)
+            try:
+                value = jax.eval_shape(self.log_density, jnp.zeros(self.dim), data)
+            except (TypeError, ValueError) as error:
+                shapes = ", ".join(f"{name} {np.shape(item)}" for name, item in data.items())
+                raise ModelError(
+                    f"log_density cannot take data of shapes {shapes or 'none'}: {error}"
+                ) from error
         if getattr(value, "shape", None) != ():
             raise ModelError(f"log_density must return a scalar, got {value}")
 

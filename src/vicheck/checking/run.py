@@ -219,6 +219,10 @@ class _Derivation:
     functions: tuple[tuple[str, Callable[..., Any]], ...] = ()
     picked: tuple[str, ...] = ()
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.picked or tuple(name for name, _ in self.functions)
+
     def __call__(self, theta: dict[str, Any]) -> dict[str, Any]:
         import jax.numpy as jnp
 

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from vicheck.cli.app import app
+from vicheck.cli.application import app
 from vicheck.cli.printing import (
     COLORS,
     EX_IOERR,

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.text import Text
 
-from vicheck.cli.app import app
+from vicheck.cli.application import app
 from vicheck.cli.printing import COLORS, write
 
 __all__: list[str] = []

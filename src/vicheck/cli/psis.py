@@ -11,7 +11,7 @@ from rich.text import Text
 
 from vicheck import __version__
 from vicheck.adapters.files import read_log_ratios
-from vicheck.cli.app import app
+from vicheck.cli.application import app
 from vicheck.cli.printing import COLORS, EX_NOINPUT, EXIT_CODES, fail, strict_json, write
 from vicheck.records import PsisResult, PsisStatus, Verdict
 from vicheck.stats.psis import psis_once

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 import jax
 
-__all__ = ["compiled"]
+__all__ = ["compiled", "compiled_roughly"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -18,10 +18,19 @@ _QUICKER = {"xla_cpu_use_fusion_emitters": False}
 
 def compiled(function: _F) -> _F:
     """Compile a function whose first argument is static; compiled code is kept by its arguments."""
+    return _compiled(function, _QUICKER)
 
+
+def compiled_roughly(function: _F) -> _F:
+    """Compile a function that is called a few times only: sooner done, slower afterwards."""
+    return _compiled(function, _QUICKER | {"xla_backend_optimization_level": 0})
+
+
+def _compiled(function: _F, options: dict[str, Any]) -> _F:
     @lru_cache(maxsize=1)
     def jitted() -> Any:
-        return jax.jit(function, static_argnums=0, compiler_options=_known_options())
+        known = options if _has_options() else None
+        return jax.jit(function, static_argnums=0, compiler_options=known)
 
     @wraps(function)
     def call(*args: Any) -> Any:
@@ -32,10 +41,10 @@ def compiled(function: _F) -> _F:
 
 
 @lru_cache(maxsize=1)
-def _known_options() -> dict[str, Any] | None:
-    """Return the options if this XLA has them: they are not part of its interface."""
+def _has_options() -> bool:
+    """Whether this XLA has the options: they are not part of its interface."""
     try:
         jax.jit(lambda x: x, compiler_options=_QUICKER).lower(0.0).compile()
     except Exception:
-        return None
-    return _QUICKER
+        return False
+    return True

@@ -51,7 +51,9 @@ _FAR, _APART = 4.0, 1.0
 """Sds from which on a scout has left the fit, and an optimum is another one."""
 _LEAST_PRECISION = 0.1
 """Curvature, in units of q's own precisions, below which the density counts as flat."""
-_BUFFER = 2**16
+_LOOSE = 0.1
+"""Gradient, in sds, that is small enough before the units are right."""
+_BUFFER = 2**14
 """Numbers in the first set of noise; code is compiled again when a fit needs more."""
 
 
@@ -177,14 +179,15 @@ class _Run:
         z, curvature = self._climb(z, newton_steps)
         for shrink in (1.0, 1e-2, 1e-4):
             progress = begin(self.kind.start(z, curvature, shrink), self._first_chunks())
-            progress = self._call(progress, curvature.directions, budget=1)
+            progress = self._call(progress, curvature.directions, 1, tolerance=_LOOSE)
             if status_of(progress) is not FitStatus.NOT_FINITE:
                 break
         else:
             return None
         # One round has left the start behind; the curvature there says little about the optimum.
         directions = self._directions(progress)
-        return self._persist(self._run(progress, directions), directions)
+        progress = self._run(begin(progress.q, self._first_chunks()), directions)
+        return self._persist(progress, directions)
 
     def _persist(self, progress: Progress, directions: Floats) -> tuple[Progress, Floats]:
         """Take the curvature afresh where rounds got stuck, and more noise when it is used up."""
@@ -220,7 +223,9 @@ class _Run:
         """Run rounds, in calls short enough to be interrupted, until they have ended."""
         while status_of(progress) is None:
             start, before = time.perf_counter(), int(progress.num_evaluations)
-            progress = self._call(progress, directions, self.budget, sampling_tolerance)
+            progress = self._call(
+                progress, directions, self.budget, sampling_tolerance=sampling_tolerance
+            )
             rate = (int(progress.num_evaluations) - before) / (time.perf_counter() - start)
             self.budget = max(self.budget, int(rate * _SECONDS_A_CALL))
         return progress
@@ -230,6 +235,8 @@ class _Run:
         progress: Progress,
         directions: Floats,
         budget: int,
+        *,
+        tolerance: float | None = None,
         sampling_tolerance: float | None = None,
     ) -> Progress:
         before = int(progress.num_evaluations)
@@ -239,12 +246,13 @@ class _Run:
             directions,
             self.noise,
             self.data,
-            self.options.tolerance,
+            tolerance or self.options.tolerance,
             sampling_tolerance or self.options.sampling_tolerance,
             self.capacity // CHUNK,
             _ROUNDS,
             budget,
         )
+        progress = jax.device_get(progress)  # all at once: each transfer costs a step of a fit
         elbo = -float(progress.value)
         self.num_evaluations += int(progress.num_evaluations) - before
         self.elbo_trace.append(elbo)

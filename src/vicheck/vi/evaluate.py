@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -19,8 +19,19 @@ __all__ = ["Chunk", "Derive", "Evaluator"]
 
 Floats = NDArray[np.float64]
 
-Derive = Callable[[dict[str, jax.Array]], dict[str, Any]]
-"""Makes quantities of the parameters of one draw."""
+
+class Derive(Protocol):
+    """Makes quantities of the parameters of one draw; compared by value, as it is compiled."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the quantities, in order."""
+        ...
+
+    def __call__(self, theta: dict[str, jax.Array]) -> dict[str, Any]:
+        """Return the quantities by name."""
+        ...
+
 
 _CHUNK_BYTES = 2**28
 _COPIES = 6
@@ -60,11 +71,12 @@ class Evaluator:
         bound = max(1, min(_MAX_CHUNK, _CHUNK_BYTES // (8 * _COPIES * width)))
         num_chunks = -(-num_draws // bound)
         self.chunk = -(-num_draws // num_chunks)
-        self.owner = _owners(self.chunk, np.ones(1) if parts is None else parts)
+        self.parts = np.ones(1) if parts is None else parts / parts.sum()
+        self.owner = _owners(self.chunk, self.parts)
         shapes = jax.eval_shape(
             partial(_quantities, self.program, derive), jnp.zeros(model.dim), self.data
         )
-        order = _in_order(self.program, shapes)
+        order = _in_order(self.program, shapes) if derive is None else derive.names
         self.shapes = {name: tuple(shapes[name].shape) for name in order}
         self.labels = labels(self.shapes)
 
@@ -76,7 +88,14 @@ class Evaluator:
             rng = np.random.default_rng((self.seed, index))
             noise = rng.standard_normal((self.chunk, self.members[0].noise_dim))
             arrays = _evaluate(
-                self.program, self.derive, names, self.members, self.owner, noise, self.data
+                self.program,
+                self.derive,
+                names,
+                self.members,
+                self.parts,
+                self.owner,
+                noise,
+                self.data,
             )
             yield Chunk(*(np.asarray(array)[:size] for array in arrays))
 
@@ -91,8 +110,9 @@ def _evaluate(
     derive: Derive | None,
     names: tuple[str, ...],
     members: tuple[Family, ...],
-    owner: jax.Array,
-    noise: jax.Array,
+    parts: Any,
+    owner: Any,
+    noise: Any,
     data: Data,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     if len(members) == 1:
@@ -100,7 +120,6 @@ def _evaluate(
     else:
         candidates = jnp.stack([jax.vmap(q.transform)(noise) for q in members])
         z = candidates[owner, jnp.arange(len(noise))]
-        parts = jnp.bincount(owner, length=len(members)) / len(noise)
         each = jnp.stack([jax.vmap(q.log_prob)(z) for q in members], axis=-1)
         log_q = jax.nn.logsumexp(each, axis=-1, b=parts)
     log_p = jax.vmap(program.log_density, (0, None))(z, data)
@@ -116,7 +135,7 @@ def _evaluate(
 
 def _owners(size: int, parts: Floats) -> NDArray[np.intp]:
     """Share draws out in given parts, in random order: any number of the first is a fair share."""
-    ends = np.rint(np.cumsum(parts) / parts.sum() * size).astype(int)
+    ends = np.rint(np.cumsum(parts) * size).astype(int)
     owner = np.searchsorted(ends, np.arange(size), side="right")
     return np.random.default_rng(0).permutation(owner)
 

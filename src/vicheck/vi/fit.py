@@ -51,8 +51,29 @@ class Fit:
 
     @property
     def q(self) -> Family:
-        """The approximation, on the flat unconstrained vector."""
+        """The approximation, on the flat unconstrained vector, for use inside JAX.
+
+        It is in float64: use it within `vicheck.model.double_precision`, or take ``mean``, ``sd``,
+        ``covariance`` and ``sample``, which need no such care.
+        """
         return self.solution.q
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """Mean of q, on the unconstrained scale, in the order of ``model.coordinates``."""
+        return np.asarray(self.q.loc)
+
+    @property
+    def sd(self) -> NDArray[np.float64]:
+        """Standard deviations of q, on the unconstrained scale."""
+        with double_precision():
+            return np.asarray(self.q.sd)
+
+    @property
+    def covariance(self) -> NDArray[np.float64]:
+        """Covariance matrix of q, on the unconstrained scale."""
+        with double_precision():
+            return np.asarray(self.q.covariance())
 
     @property
     def status(self) -> FitStatus:

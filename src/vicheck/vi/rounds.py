@@ -11,7 +11,7 @@ from jax import lax
 
 from vicheck.model import Data, Program
 from vicheck.records import FitStatus
-from vicheck.vi.compiling import compiled
+from vicheck.vi.compiling import compiled, compiled_roughly
 from vicheck.vi.curvature import Curvature, climb
 from vicheck.vi.family import Family
 from vicheck.vi.lbfgs import minimise
@@ -190,7 +190,7 @@ def climb_from(
     return climb(program, jnp.asarray(z), data, max_steps, floor)
 
 
-@compiled
+@compiled_roughly
 def descend(program: Program, starts: Any, directions: Any, data: Data) -> jax.Array:
     """Follow ``-log_p`` downhill from each start, in the units of a fit, and return the ends."""
 

@@ -19,6 +19,8 @@ from vicheck.errors import InputFileError, MissingExtraError, ModelError
 
 __all__ = ["app", "main"]
 
+_INTERRUPTED = 130
+
 app = typer.Typer(
     name="vicheck",
     help="Yes, but did it work? Diagnostics for variational inference.",
@@ -37,15 +39,15 @@ def main() -> None:
             sys.exit(EX_USAGE)
         fail(f"{error.format_message()} (vicheck --help lists what there is)", EX_USAGE)
     except typer.Abort:
-        fail("interrupted", 130)
-    except KeyboardInterrupt:
-        fail("interrupted", 130)
+        fail("interrupted", _INTERRUPTED)
     except MissingExtraError as error:
         fail(str(error), EX_UNAVAILABLE)
     except (InputFileError, ModelError) as error:
         fail(str(error), EX_DATAERR)
     except Exception as error:
         fail(f"this is a bug in vicheck, please report it: {error!r}", EX_SOFTWARE)
+    if code == _INTERRUPTED:  # Typer's own status for Ctrl-C
+        fail("interrupted", _INTERRUPTED)
     sys.exit(code or 0)
 
 

@@ -1,0 +1,213 @@
+"""`check`: the numbers behind a verdict, held against exact ones."""
+
+import json
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import vicheck
+from vicheck.checking import run
+from vicheck.paper import models
+
+REFERENCE = Path(__file__).parents[1] / "reference" / "eight_schools_stan.json"
+
+
+@pytest.fixture(scope="module")
+def exact():
+    known = json.loads(REFERENCE.read_text())["reference_moments"]["paper"]["exact_quadrature"]
+    names = {f"theta{i + 1}": f"theta[{i}]" for i in range(8)} | {"mu": "mu", "tau": "tau"}
+    means = {ours: known["mean"][theirs] for theirs, ours in names.items()}
+    return means, known["log_evidence"]
+
+
+@pytest.fixture(scope="module")
+def noncentred():
+    return vicheck.from_numpyro(models.eight_schools_noncentred, **models.EIGHT_SCHOOLS)
+
+
+@pytest.fixture(scope="module")
+def centred():
+    return vicheck.from_numpyro(models.eight_schools_centred, **models.EIGHT_SCHOOLS)
+
+
+@pytest.fixture(scope="module")
+def checked(noncentred):
+    return vicheck.check(vicheck.fit(noncentred))
+
+
+def test_adjusted_moments_and_evidence_are_the_exact_ones(checked, exact):
+    means, log_evidence = exact
+    for name, mean in means.items():
+        row = checked.moments.loc[name]
+        assert abs(row["psis_mean"] - mean) < 3 * row["mcse"], name
+    assert checked.log_evidence.value == pytest.approx(log_evidence, abs=0.05)
+    tau = checked.moments.loc["tau"]
+    assert abs(tau["vi_mean"] - means["tau"]) > 5 * tau["mcse"]
+    assert tau["use"] != "vi"
+    assert tau["shift"] > 0.1
+    assert checked.moments.loc["theta[0]", "use"] == "psis"
+
+
+def test_khat_of_the_two_parametrizations(centred, noncentred):
+    """Medians over 10 seeds; 30 seeds are in docs/fit.md."""
+    for model, low, high in ((centred, 0.85, 1.0), (noncentred, 0.50, 0.62)):
+        khats = [vicheck.check(vicheck.fit(model, seed=s), seed=s).khat for s in range(10)]
+        assert low < np.median(khats) < high
+
+
+def test_a_converged_fit_with_a_high_khat_needs_another_family(centred):
+    checked = vicheck.check(vicheck.fit(centred))
+    assert checked.verdict.level == "unreliable"
+    assert "has converged, so optimising longer will not help" in checked.verdict.hint
+    assert checked.convergence.gradient.p_value > 0.01
+    assert (checked.moments["use"] == "neither").any()
+
+
+def test_an_unconverged_fit_is_told_to_keep_optimising(centred):
+    fit = vicheck.fit(centred, solver="stan_advi", iter=200, eta=0.1, tol_rel_obj=1e-9)
+    checked = vicheck.check(fit, num_draws=20_000)
+    assert not fit.converged
+    assert checked.convergence.gradient.p_value < 0.01
+    assert any("Keep optimising" in finding.hint for finding in checked.findings)
+    assert "has not converged, so that comes first" in checked.verdict.hint
+
+
+def test_moments_have_the_promised_columns_and_names(checked):
+    assert list(checked.moments.columns) == [
+        "vi_mean", "vi_sd", "is_mean", "is_sd", "psis_mean", "psis_sd", "mcse", "shift", "khat",
+        "use",
+    ]  # fmt: skip
+    assert list(checked.moments.index[:3]) == ["mu", "tau", "theta_raw[0]"]
+    assert "theta[7]" in checked.moments.index
+    assert set(checked.moments["use"]) <= {"vi", "psis", "neither"}
+
+
+def test_khat_grows_with_the_draws_it_is_made_of(checked):
+    sizes = list(checked.khat_growth)
+    assert sizes == sorted(sizes)
+    assert sizes[-1] == 100_000
+    assert checked.khat_growth[100_000] == checked.khat
+    first = vicheck.psis_khat(checked.log_ratios[: sizes[0]])
+    assert checked.khat_growth[sizes[0]] == first
+
+
+def test_the_same_seed_gives_the_same_bits(noncentred):
+    fit = vicheck.fit(noncentred)
+    one, two, other = (vicheck.check(fit, num_draws=5000, seed=s) for s in (1, 1, 2))
+    assert np.array_equal(one.log_p, two.log_p)
+    assert np.array_equal(one.values, two.values)
+    assert not np.array_equal(one.log_p, other.log_p)
+
+
+def test_log_densities_are_those_of_the_model_and_of_q(noncentred):
+    fit = vicheck.fit(noncentred)
+    checked = vicheck.check(fit, num_draws=500)
+    z = np.column_stack(
+        [checked.draws["mu"], np.log(checked.draws["tau"]), checked.draws["theta_raw"]]
+    )
+    np.testing.assert_allclose(checked.log_p, noncentred.log_density(z), rtol=1e-12)
+    loc, sd = fit.mean, fit.sd
+    log_q = (-0.5 * ((z - loc) / sd) ** 2 - np.log(sd * np.sqrt(2 * np.pi))).sum(axis=1)
+    np.testing.assert_allclose(checked.log_q, log_q, rtol=1e-10)
+
+
+def test_quantities_by_name_and_by_function(noncentred):
+    fit = vicheck.fit(noncentred)
+    picked = vicheck.check(fit, num_draws=2000, quantities=["tau", "mu"])
+    assert list(picked.moments.index) == ["tau", "mu"]
+    made = vicheck.check(
+        fit,
+        num_draws=2000,
+        quantities={"log_tau": lambda theta: jnp.log(theta["tau"]), "best": lambda t: t["theta"]},
+    )
+    assert list(made.moments.index[:2]) == ["log_tau", "best[0]"]
+    np.testing.assert_allclose(made.draws["log_tau"], np.log(picked.draws["tau"]), rtol=1e-12)
+
+
+def test_memory_is_bounded(noncentred, monkeypatch):
+    fit = vicheck.fit(noncentred)
+    whole = vicheck.check(fit, num_draws=20_000)
+    monkeypatch.setattr(run, "_KEPT_BYTES", 8 * 18 * 3000)
+    part = vicheck.check(fit, num_draws=20_000)
+    assert part.khat == whole.khat
+    assert part.values.shape == (3000, 18)
+    assert np.array_equal(part.values, whole.values[:3000])
+    assert part.moments.loc["mu", "psis_mean"] == pytest.approx(
+        whole.moments.loc["mu", "psis_mean"], abs=0.5
+    )
+    assert len(part.resample(10)["mu"]) == 10
+
+
+def test_a_mode_that_khat_cannot_see_is_reported():
+    fit = vicheck.fit(vicheck.from_numpyro(models.two_modes), num_starts=10)
+    checked = vicheck.check(fit, num_draws=20_000)
+    assert checked.khat < 0.1
+    assert checked.verdict.level == "unreliable"
+    assert "misses another mode: about 20%" in str(checked.verdict)
+    np.testing.assert_allclose(checked.pooled.masses, [0.8, 0.2], atol=0.01)
+    assert checked.pooled.log_evidence.value == pytest.approx(0.0, abs=0.01)
+    assert checked.pooled.khat < 0.5
+
+
+def test_bad_draws_are_counted_and_no_verdict_is_given():
+    model = vicheck.from_log_density(
+        lambda x: -0.5 * jnp.sum(x**2) + 0.0 * jnp.sum(jnp.sqrt(2.5 - x)), np.zeros(2)
+    )
+    checked = vicheck.check(vicheck.fit(model), num_draws=20_000)
+    count = int(np.isnan(checked.log_p).sum())
+    assert 150 < count < 350
+    assert checked.verdict.level == "none"
+    assert f"{count} of 20000" in str(checked.verdict)
+    assert (checked.moments["use"] == "neither").all()
+    with pytest.raises(ValueError, match="the draws have no weights"):
+        checked.resample(5)
+
+
+def test_draws_where_p_is_zero_are_counted():
+    model = vicheck.from_log_density(
+        lambda x: jnp.where(x[0] < 2.5, -0.5 * jnp.sum(x**2), -jnp.inf), np.zeros(2)
+    )
+    checked = vicheck.check(vicheck.fit(model), num_draws=20_000)
+    count = int(np.isneginf(checked.log_p).sum())
+    assert count > 0
+    assert any(f"{count} of 20000 draws lie where p is zero" in str(f) for f in checked.findings)
+
+
+def test_held_out_data(noncentred):
+    linear = vicheck.from_numpyro(
+        models.linear, X=np.eye(3).repeat(20, 0), y=np.repeat([1.0, 2.0, 3.0], 20)
+    )
+    fit = vicheck.fit(linear, data={"y": np.random.default_rng(1).normal(2.0, 1.0, 60)})
+    checked = vicheck.check(
+        fit, num_draws=5000, test_data={"X": np.eye(3), "y": np.array([2.0, 2.0, 2.0])}
+    )
+    assert checked.predictive.num_points == 3
+    # About three times the log density of N(2, 1) at its mean.
+    assert checked.predictive.vi.value == pytest.approx(3 * -0.919, abs=0.6)
+    assert checked.predictive.psis.value == pytest.approx(checked.predictive.vi.value, abs=0.2)
+    assert "does not tell" in str(checked)
+
+
+def test_true_errors_beside_estimated_ones(noncentred, exact):
+    known = vicheck.reference(noncentred, num_draws=500, num_warmup=500, num_chains=2)
+    checked = vicheck.check(vicheck.fit(noncentred), num_draws=50_000, reference=known)
+    table = checked.moments
+    assert abs(table.loc["tau", "psis_error"]) < abs(table.loc["tau", "vi_error"])
+    assert table.loc["mu", "ref_mean"] == pytest.approx(exact[0]["mu"], abs=0.6)
+    assert np.isfinite(table.loc["mu", "marginal_khat"])
+    assert np.isnan(table.loc["theta[0]", "marginal_khat"])  # not a coordinate of q
+    assert "marginal khat can be small" in str(checked)
+
+
+def test_what_is_not_a_fit_is_refused(noncentred):
+    with pytest.raises(TypeError, match=r"must come from vicheck.fit, got Model"):
+        vicheck.check(noncentred)
+    fit = vicheck.fit(noncentred)
+    with pytest.raises(ValueError, match="num_draws must be positive, got 0"):
+        vicheck.check(fit, num_draws=0)
+    with pytest.raises(ValueError, match="quantities has nu, but the model has: mu, tau"):
+        vicheck.check(fit, quantities=["nu"])
+    with pytest.raises(TypeError, match="must be a list of names, got the string 'mu'"):
+        vicheck.check(fit, quantities="mu")

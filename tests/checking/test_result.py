@@ -1,0 +1,158 @@
+"""`Check` itself: printing, saving, resampling, ArviZ; and draws from elsewhere."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import vicheck
+from vicheck.errors import InputFileError
+from vicheck.paper import models
+
+
+def normal_draws(sd=0.8, size=4000, dim=2):
+    z = sd * np.random.default_rng(1).normal(size=(size, dim))
+    log_p = (-0.5 * z**2 - 0.5 * np.log(2 * np.pi)).sum(axis=1)
+    log_q = (-0.5 * (z / sd) ** 2 - np.log(sd) - 0.5 * np.log(2 * np.pi)).sum(axis=1)
+    return z, log_p, log_q
+
+
+@pytest.fixture
+def checked():
+    return vicheck.check_draws(*normal_draws())
+
+
+@pytest.fixture(scope="module")
+def of_fit():
+    model = vicheck.from_numpyro(models.eight_schools_noncentred, **models.EIGHT_SCHOOLS)
+    return vicheck.check(vicheck.fit(model), num_draws=5000)
+
+
+def test_arrays_and_dictionaries_give_the_same(checked):
+    z, log_p, log_q = normal_draws()
+    named = vicheck.check_draws({"a": z[:, 0], "b": z[:, 1:]}, log_p, log_q)
+    columns = vicheck.check_draws(z, log_p, log_q, names=["a", "b"])
+    assert list(checked.moments.index) == ["x[0]", "x[1]"]
+    assert list(named.moments.index) == ["a", "b[0]"]
+    assert list(columns.moments.index) == ["a", "b"]
+    assert checked.khat == named.khat == columns.khat == vicheck.psis_khat(log_p - log_q)
+    assert np.array_equal(checked.moments["psis_sd"], named.moments["psis_sd"])
+    assert checked.log_evidence.value == pytest.approx(0.0, abs=0.05)
+    assert checked.moments["psis_sd"].to_numpy() == pytest.approx([1.0, 1.0], abs=0.05)
+
+
+def test_quantities_of_all_draws():
+    z, log_p, log_q = normal_draws()
+    checked = vicheck.check_draws(
+        z, log_p, log_q, quantities={"norm": lambda z: np.linalg.norm(z, axis=1)}
+    )
+    assert list(checked.moments.index) == ["norm"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"log_q": np.zeros(3)}, "one value a draw, got 4000 and 3"),
+        ({"draws": np.zeros((5, 2))}, r"draws must have shape \(4000, d\).*got shape \(5, 2\)"),
+        ({"draws": np.zeros(4000)}, r"draws must have shape \(4000, d\)"),
+        ({"draws": {"a": np.zeros(7)}}, "a must have one row for each of the 4000 draws"),
+        ({"draws": {}}, "at least one array"),
+        ({"names": ["a"]}, "names must hold 2 different names"),
+        ({"names": ["a", "a"]}, "names must hold 2 different names"),
+        ({"draws": {"a": np.zeros(4000)}, "names": ["a"]}, "names go with an array"),
+    ],
+)
+def test_bad_arrays(change, message):
+    z, log_p, log_q = normal_draws()
+    arguments = {"draws": z, "log_p": log_p, "log_q": log_q} | change
+    with pytest.raises(ValueError, match=message):
+        vicheck.check_draws(**arguments)
+
+
+@given(st.floats(0.2, 3.0), st.floats(-2.0, 2.0), st.booleans())
+def test_khat_is_the_same_in_any_smooth_parametrization(stretch, shift, exponential):
+    """A change of variables moves log_p and log_q by the same Jacobian."""
+    z, log_p, log_q = normal_draws(size=1000)
+    theta = stretch * np.sinh(z) + shift
+    log_jacobian = np.log(stretch * np.cosh(z)).sum(axis=1)
+    if exponential:
+        log_jacobian = log_jacobian + theta.sum(axis=1)
+        theta = np.exp(theta)
+    same = vicheck.check_draws(theta, log_p - log_jacobian, log_q - log_jacobian)
+    assert same.khat == pytest.approx(vicheck.psis_khat(log_p - log_q), abs=1e-6)
+
+
+def test_it_prints_a_summary(of_fit):
+    text = str(of_fit)
+    assert text.splitlines()[0] == "mean_field fit of 10 parameters (deterministic)"
+    assert str(of_fit.verdict) in text
+    assert "The fit has converged" in text
+    assert "What to do: " in text
+    assert "tau" in text
+    assert "... and 6 more quantities in .moments" in text
+    assert repr(of_fit).startswith("Check(khat=0.")
+
+
+def test_saving_loses_nothing(of_fit, tmp_path):
+    of_fit.save(tmp_path / "check.npz")
+    back = vicheck.Check.load(tmp_path / "check.npz")
+    assert str(back) == str(of_fit)
+    assert back.khat == of_fit.khat
+    assert back.moments.equals(of_fit.moments)
+    assert back.convergence.status is of_fit.convergence.status
+    assert np.array_equal(back.draws["theta"], of_fit.draws["theta"])
+
+
+def test_a_mixture_of_modes_is_saved_too(tmp_path):
+    fit = vicheck.fit(vicheck.from_numpyro(models.two_modes), num_starts=10)
+    checked = vicheck.check(fit, num_draws=2000)
+    checked.save(tmp_path / "check.npz")
+    assert str(vicheck.Check.load(tmp_path / "check.npz")) == str(checked)
+
+
+def test_what_is_not_a_check_is_refused(tmp_path):
+    np.savez(tmp_path / "other.npz", x=np.zeros(3))
+    with pytest.raises(InputFileError, match="is not a check that vicheck has saved"):
+        vicheck.Check.load(tmp_path / "other.npz")
+    with pytest.raises(FileNotFoundError):
+        vicheck.Check.load(tmp_path / "nothing.npz")
+
+
+def test_resampling_with_and_without_replacement(checked):
+    many = checked.resample(20_000, seed=1)["x"]
+    assert many.std() == pytest.approx(1.0, abs=0.05)  # that of p; q has 0.8
+    few = checked.resample(1000, replace=False, seed=1)["x"]
+    assert len(np.unique(few[:, 0])) == 1000
+    assert np.array_equal(few, checked.resample(1000, replace=False, seed=1)["x"])
+    with pytest.raises(ValueError, match="between 1 and 4000 without replacement, got 4001"):
+        checked.resample(4001, replace=False)
+    with pytest.raises(ValueError, match="got 0"):
+        checked.resample(0)
+
+
+def test_to_arviz(of_fit):
+    tree = of_fit.to_arviz()
+    assert tree["posterior"]["theta"].shape == (1, 5000, 8)
+    assert tree["posterior"]["tau"].dims == ("chain", "draw")
+    for name in ("log_p", "log_q", "log_weights"):
+        assert tree["sample_stats"][name].shape == (1, 5000)
+    assert np.array_equal(tree["sample_stats"]["log_p"].to_numpy()[0], of_fit.log_p)
+    assert np.exp(tree["sample_stats"]["log_weights"]).sum() == pytest.approx(1.0)
+    assert tree["posterior"].attrs["khat"] == of_fit.khat
+
+
+def test_the_report_stands_alone(of_fit, tmp_path):
+    of_fit.report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert str(of_fit.verdict).split(":", maxsplit=1)[0] in page
+    assert "theta[7]" in page
+
+
+def test_to_dict_is_plain(of_fit):
+    plain = json.loads(json.dumps(of_fit.to_dict()))
+    assert plain["verdict"]["level"] == of_fit.verdict.level
+    assert plain["moments"]["tau"]["use"] in ("vi", "psis", "neither")
+    assert plain["convergence"]["status"] == "CONVERGED"
