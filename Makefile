@@ -6,12 +6,12 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench coverage clean
+.PHONY: help demo test lint types bench bench-fit accuracy coverage clean
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
-demo: $(VENV)/.run  ## PSIS of a bundled example
+demo: $(VENV)/.run  ## fit and check the eight schools in two parametrizations
 	$(BIN)/vicheck demo
 
 test: $(VENV)/.dev  ## all tests and doctests
@@ -26,6 +26,12 @@ types: $(VENV)/.dev  ## type check of src
 
 bench: $(VENV)/.bench  ## speed against peers, written to docs/
 	$(BIN)/python benchmarks/psis.py
+
+bench-fit: $(VENV)/.bench  ## fits and checks against peers, written to docs/; DATA= for leukemia
+	$(BIN)/python benchmarks/fit.py $(if $(DATA),--data $(DATA))
+
+accuracy: $(VENV)/.dev  ## accuracy of fits and checks, written to docs/; DATA= for posteriordb
+	$(BIN)/python benchmarks/acceptance.py $(if $(DATA),--data $(DATA))
 
 coverage: $(VENV)/.run  ## coverage of khat's interval by simulation, written to docs/
 	$(BIN)/python benchmarks/khat_coverage.py

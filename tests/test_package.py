@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-HEAVY = ("jax", "numpyro", "matplotlib", "pandas", "numba", "scipy", "typer", "rich", "pyarrow")
+HEAVY = (
+    "jax", "numpyro", "equinox", "optax", "matplotlib", "pandas", "xarray", "arviz_base", "numba",
+    "scipy", "typer", "rich", "pyarrow",
+)  # fmt: skip
 
 
 def modules_after(code):
@@ -28,6 +31,20 @@ def test_import_is_light():
 def test_psis_of_a_short_vector_needs_neither_scipy_nor_numba():
     code = "import numpy, vicheck; vicheck.psis(numpy.random.default_rng(1).normal(size=1000))"
     assert not modules_after(code) & set(HEAVY)
+
+
+def test_every_public_name_is_there():
+    import vicheck
+
+    for name in vicheck.__all__:
+        assert getattr(vicheck, name) is not None
+    assert set(dir(vicheck)) == set(vicheck.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = vicheck.nothing
+
+
+def test_the_command_for_ratios_does_not_load_jax():
+    assert not modules_after("import vicheck.cli") & {"jax", "numpyro", "pandas", "equinox"}
 
 
 def test_wheel_is_complete(tmp_path):
@@ -54,6 +71,8 @@ def test_links_lead_somewhere():
     [
         ("psis", "benchmarks.md", None),
         ("khat_coverage", "khat-coverage.md", ("coverage", "narrow_normals")),
+        ("fit", "fit-benchmarks.md", None),
+        ("acceptance", "fit-accuracy.md", None),
     ],
 )
 def test_measured_pages_are_what_the_scripts_wrote(script, page, parts):

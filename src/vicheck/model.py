@@ -75,6 +75,10 @@ class Program(abc.ABC):
     def check_data(self, data: Data) -> None:
         """Raise `ModelError` for data the model cannot take."""
 
+    def is_elementwise(self, name: str) -> bool:
+        """Whether each entry of a parameter depends on one entry of z only."""
+        return True
+
     @property
     def has_minibatches(self) -> bool:
         """Whether the log density can be estimated from a random part of the data."""
@@ -184,8 +188,10 @@ class Model:
     def require_data(self) -> None:
         """Raise `ModelError` when observed data is missing."""
         if self.missing:
-            names = ", ".join(self.missing)
-            raise ModelError(f"the model has no data for {names}: pass data={{{names!r}: ...}}")
+            example = ", ".join(f"{name!r}: ..." for name in self.missing)
+            raise ModelError(
+                f"the model has no data for {', '.join(self.missing)}: pass data={{{example}}}"
+            )
 
 
 def from_log_density(
@@ -270,8 +276,10 @@ def as_data(name: str, value: Any) -> Any:
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
         raise ModelError(f"{name} must hold numbers, got an array of type {array.dtype}")
-    if array.dtype.kind != "f":
-        return array
+    if array.dtype.kind in "iu":
+        return array.astype(np.int64)  # narrow integers would wrap around inside a density
+    if array.dtype.kind == "b":
+        return array.copy()
     array = array.astype(np.float64)
     bad = np.flatnonzero(~np.isfinite(array))
     if bad.size:

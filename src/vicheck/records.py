@@ -316,6 +316,8 @@ class PooledModes(Record):
 
     khat: float
     log_evidence: Measure
+    missed: float
+    """Share of the posterior that lies where the fit has no draws."""
     masses: Floats
     """Share of the posterior that belongs to each optimum, the fit itself first."""
     locations: Floats

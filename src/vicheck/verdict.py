@@ -17,7 +17,7 @@ from vicheck.records import (
 )
 from vicheck.stats.reliability import GOOD_BELOW, USABLE_BELOW
 
-__all__ = ["choose_estimate", "judge_check", "judge_psis", "show"]
+__all__ = ["choose_estimate", "judge_check", "judge_psis", "misses_a_mode", "show"]
 
 Level = Literal["good", "usable", "unreliable", "none"]
 
@@ -46,10 +46,6 @@ _RHAT_BELOW, _ITERATE_MCSE_BELOW = 1.1, 0.05
 
 _STALLED_HINTS = {
     FitStatus.SAMPLING_ERROR: "allow more draws: max_draws",
-    FitStatus.MAX_ITERATIONS: (
-        "iterate longer; for a stochastic solver also try a smaller step, more draws a step or a "
-        "larger minibatch"
-    ),
     FitStatus.STALLED: "look for kinks or jumps in the log density, or use solver='stochastic'",
     FitStatus.AT_INFINITY: (
         "the posterior may be improper: give flat priors a scale, and look for separation in "
@@ -59,6 +55,9 @@ _STALLED_HINTS = {
     FitStatus.NO_STEP_SIZE: "rescale the parameters, or use solver='deterministic'",
     FitStatus.INTERRUPTED: "fit again without an interruption",
 }
+
+_HOPELESS = (FitStatus.AT_INFINITY, FitStatus.NOT_FINITE, FitStatus.NO_STEP_SIZE)
+"""Statuses of fits that are no approximation of anything, whatever khat says."""
 
 _UNDEFINED_HINTS = {
     PsisStatus.TIED_AT_MAXIMUM: "look for clipped or rounded log densities",
@@ -109,23 +108,27 @@ def judge_check(
     if not, keep optimising; if it has, change the family or the parametrization.
     """
     verdict = judge_psis(result)
-    findings = [*verdict.findings, *_judge_growth(khat_growth), *_judge_modes(pooled)]
-    unsettled = False
+    modes = _judge_modes(pooled, result.threshold)
+    findings = [*verdict.findings, *_judge_growth(khat_growth), *modes]
     if convergence is not None:
         judged = _judge_convergence(convergence)
-        unsettled = any(finding.severity != "ok" for finding in judged)
         findings += judged
-        if verdict.level == "unreliable" and result.khat >= USABLE_BELOW:
-            verdict = replace(verdict, hint=_hint_after(judged, unsettled))
-    missed = 0.0 if pooled is None else 1.0 - float(pooled.masses[0])
-    if missed > _MISSING_MASS and verdict.level in ("good", "usable"):
-        sentence = (
-            f"The approximation misses another mode: about {missed:.0%} of the posterior lies "
-            f"where it has no draws, and khat {show(result.khat)} cannot see that."
+        hopeless = [finding for finding in judged if finding.severity == "bad"]
+        if hopeless and verdict.level in ("good", "usable"):
+            first = hopeless[0]
+            verdict = replace(verdict, level="unreliable", sentence=first.sentence, hint=first.hint)
+        elif verdict.level == "unreliable" and result.khat >= USABLE_BELOW:
+            verdict = replace(verdict, hint=_hint_after(judged))
+    if misses_a_mode(pooled, result.threshold) and verdict.level in ("good", "usable"):
+        verdict = replace(
+            verdict, level="unreliable", sentence=modes[0].sentence, hint=modes[0].hint
         )
-        hint = "Use the pooled modes, a mixture as family, or MCMC."
-        verdict = replace(verdict, level="unreliable", sentence=sentence, hint=hint)
     return replace(verdict, findings=tuple(findings))
+
+
+def misses_a_mode(pooled: PooledModes | None, threshold: float) -> bool:
+    """Whether another mode holds more of the posterior than can be passed over, or may do so."""
+    return pooled is not None and not (pooled.khat < threshold and pooled.missed <= _MISSING_MASS)
 
 
 def choose_estimate(
@@ -143,14 +146,33 @@ def choose_estimate(
     return "vi" if agree else "psis"
 
 
-def _hint_after(judged: list[Finding], unsettled: bool) -> str:
+def _hint_after(judged: list[Finding]) -> str:
+    """Say what to do about a high khat: converge first, then change family or model."""
+    unsettled = [finding for finding in judged if finding.severity != "ok"]
     if unsettled:
-        first = next(finding for finding in judged if finding.severity != "ok")
-        return f"The fit has not converged, so that comes first. {first.hint}"
+        return f"First see to the fit itself: {_lower_case(unsettled[0].hint)}"
     return (
         "The fit has converged, so optimising longer will not help: reparametrise the model "
-        "(non-centred instead of centred), use a richer family, or use MCMC. Neither plain nor "
-        "weighted estimates can be trusted."
+        "(non-centred instead of centred), use a richer family, or use MCMC. The joint posterior "
+        "cannot be trusted; the column `use` says which single quantities can."
+    )
+
+
+def _status_hint(convergence: Convergence) -> str:
+    if convergence.status is FitStatus.MAX_ITERATIONS:
+        return _keep_optimising(convergence.solver)
+    return _STALLED_HINTS[convergence.status]
+
+
+def _keep_optimising(solver: str) -> str:
+    if solver == "deterministic":
+        return (
+            "ask for more draws (num_draws, a smaller sampling_tolerance), or reparametrise the "
+            "model"
+        )
+    return (
+        "iterate longer, take a smaller step, more draws a step or a larger minibatch, or use "
+        "solver='deterministic'"
     )
 
 
@@ -159,7 +181,9 @@ def _judge_growth(khat_growth: dict[int, float]) -> list[Finding]:
     if len(known) < 2:
         return []
     (first, low), (last, high) = min(known.items()), max(known.items())
-    if high - low <= _GROWTH:
+    # The error of khat is about (1 + k) / sqrt(M), with M = 3 sqrt(S) ratios in the tail.
+    noise = (1.0 + max(low, 0.0)) / math.sqrt(3.0 * math.sqrt(first))
+    if high - low <= max(_GROWTH, 2.0 * noise):
         return []
     return [
         Finding(
@@ -174,21 +198,32 @@ def _judge_growth(khat_growth: dict[int, float]) -> list[Finding]:
     ]
 
 
-def _judge_modes(pooled: PooledModes | None) -> list[Finding]:
+def _judge_modes(pooled: PooledModes | None, threshold: float) -> list[Finding]:
     if pooled is None:
         return []
-    missed = 1.0 - float(pooled.masses[0])
-    others = len(pooled.masses) - 1
+    count = len(pooled.masses) - 1
+    others = "Another optimum was" if count == 1 else f"{count} other optima were"
+    if not pooled.khat < threshold:
+        sentence = (
+            f"{others} found, and how much of the posterior lies there cannot be estimated "
+            f"(khat of the mixture of all: {show(pooled.khat)})."
+        )
+    elif pooled.missed > _MISSING_MASS:
+        sentence = (
+            f"The approximation misses another mode: about {pooled.missed:.0%} of the posterior "
+            "lies where it has no draws, and khat cannot see that."
+        )
+    else:
+        sentence = (
+            f"{others} found; about {pooled.missed:.1%} of the posterior lies where this fit has "
+            "no draws."
+        )
     return [
         Finding(
-            severity="bad" if missed > _MISSING_MASS else "caution",
-            sentence=(
-                f"{others} other {'optimum was' if others == 1 else 'optima were'} found: about "
-                f"{missed:.1%} of the posterior lies there (khat of the mixture of all: "
-                f"{show(pooled.khat)})."
-            ),
-            evidence={"missed_mass": missed, "pooled_khat": pooled.khat},
-            hint="khat is blind to a mode that q never visits: use a mixture of the optima.",
+            severity="bad" if misses_a_mode(pooled, threshold) else "caution",
+            sentence=sentence,
+            evidence={"missed": pooled.missed, "pooled_khat": pooled.khat},
+            hint="Look at fit.solution.others; use MCMC, or average over the optima.",
         )
     ]
 
@@ -199,10 +234,10 @@ def _judge_convergence(convergence: Convergence) -> list[Finding]:
     if convergence.status is not FitStatus.CONVERGED:
         findings.append(
             Finding(
-                severity="caution",
-                sentence=f"The solver did not converge: {convergence.status.value}.",
+                severity="bad" if convergence.status in _HOPELESS else "caution",
+                sentence=_sentence_case(convergence.status.value),
                 evidence={"gradient_norm": convergence.gradient_norm},
-                hint=_sentence_case(_STALLED_HINTS[convergence.status]),
+                hint=_sentence_case(_status_hint(convergence)),
             )
         )
     evidence = {"gradient": test.size, "p_value": test.p_value}
@@ -224,7 +259,7 @@ def _judge_convergence(convergence: Convergence) -> list[Finding]:
                     f"{test.size:.2g} sd, largest for {test.worst} (p = {test.p_value:.1g})."
                 ),
                 evidence=evidence,
-                hint="Keep optimising: iterate longer, or use solver='deterministic'.",
+                hint=_sentence_case(f"keep optimising: {_keep_optimising(convergence.solver)}"),
             )
         )
     if convergence.rhat > _RHAT_BELOW or convergence.iterate_mcse > _ITERATE_MCSE_BELOW:
@@ -379,6 +414,10 @@ def _judge_uncertainty(result: PsisResult) -> tuple[Finding, ...]:
 def show(number: float) -> str:
     """Write a number with two decimals, or three digits when it is huge."""
     return f"{number:.2f}" if abs(number) < 1000.0 else f"{number:.3g}"
+
+
+def _lower_case(text: str) -> str:
+    return text[0].lower() + text[1:]
 
 
 def _sentence_case(text: str) -> str:

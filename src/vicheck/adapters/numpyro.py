@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro import handlers
 from numpyro.distributions import biject_to
+from numpyro.distributions.transforms import IndependentTransform
 from numpyro.infer.util import constrain_fn, potential_energy
 from numpyro.primitives import Messenger
 
@@ -79,7 +80,7 @@ def from_numpyro(
     for name, value in arguments.items():
         if name in targets and value is None:
             continue
-        if isinstance(value, np.ndarray | jax.Array | list | Mapping) or name in targets:
+        if name in targets or isinstance(value, list | Mapping) or _is_array(value):
             data[name] = as_data(name, value)
         else:
             fixed[name] = _hashable(name, value)
@@ -103,6 +104,8 @@ class _NumpyroProgram(Program):
     layout: Layout
     subsampled: tuple[str, ...]
     """Plates that see only a part of the data at a time."""
+    joint: tuple[str, ...] = ()
+    """Parameters whose constraint ties their entries together, such as a simplex."""
 
     def log_density(self, z: jax.Array, data: Data) -> jax.Array:
         return self._log_density(_WholePlates(self.function), z, data)
@@ -112,6 +115,9 @@ class _NumpyroProgram(Program):
 
     def _log_density(self, function: Callable[..., Any], z: jax.Array, data: Data) -> jax.Array:
         return -potential_energy(function, (), self._arguments(data), unravel(z, self.layout))
+
+    def is_elementwise(self, name: str) -> bool:
+        return name not in self.joint
 
     @property
     def has_minibatches(self) -> bool:
@@ -155,7 +161,7 @@ class _NumpyroProgram(Program):
         """Return arrays of the right shapes in place of data that has not been given."""
         if not missing:
             return {}
-        sites = self._sites_at_zero(data)
+        sites = self._sites_at_zero(data | dict.fromkeys(missing))
         targets = dict(self.targets)
         for name in missing:
             if targets[name] not in sites:
@@ -168,7 +174,7 @@ class _NumpyroProgram(Program):
 
     def with_layout(self, data: Data) -> _NumpyroProgram:
         """Return the program that knows its parameters, or say why the model cannot be used."""
-        layout, subsampled = [], []
+        layout, subsampled, joint = [], [], []
         for name, site in self._sites_at_zero(data).items():
             if site["type"] == "plate" and site["infer"]["subsampled"]:
                 subsampled.append(name)
@@ -184,22 +190,23 @@ class _NumpyroProgram(Program):
             if any(frame.name in subsampled for frame in site["cond_indep_stack"]):
                 raise ModelError(f"site {name!r} is a latent variable in a subsampled plate")
             transform = biject_to(site["fn"].support)
+            if _base(transform).codomain.event_dim:
+                joint.append(name)
             layout.append((name, tuple(transform.inverse_shape(site["fn"].shape()))))
         if not layout:
             raise ModelError("the model has no parameters: every site is observed")
         return _NumpyroProgram(
-            self.function, self.fixed, self.targets, tuple(layout), tuple(subsampled)
+            self.function,
+            self.fixed,
+            self.targets,
+            tuple(layout),
+            tuple(subsampled),
+            tuple(joint),
         )
 
     def check_data(self, data: Data) -> None:
         with double_precision():
-            try:
-                sites = self._sites_at_zero(data)
-            except (TypeError, ValueError) as error:
-                shapes = ", ".join(f"{k} {v.shape}" for k, v in _leaves(data).items())
-                raise ModelError(
-                    f"the model cannot take data of shapes {shapes}: {error}"
-                ) from error
+            sites = self._sites_at_zero(data)
         for name, site in sites.items():
             if site["type"] == "sample" and site["is_observed"]:
                 expected, came = tuple(site["fn"].shape()), jnp.shape(site["value"])
@@ -258,13 +265,27 @@ class _NumpyroProgram(Program):
     def _sites_at_zero(self, data: Data) -> dict[str, Any]:
         """Trace the model at z = 0, its shapes only: nothing is computed."""
         captured: dict[str, Any] = {}
+        arguments = self._arguments(data)
+        try:
+            inspect.signature(self.function).bind(**arguments)
+        except TypeError as error:
+            raise ModelError(f"the arguments do not fit the model: {error}") from error
 
         def run(key: jax.Array, data: Data) -> None:
             function = handlers.substitute(_WholePlates(self.function), substitute_fn=_at_zero)
             function = handlers.seed(function, key)
             captured.update(handlers.trace(function).get_trace(**self._arguments(data)))
 
-        jax.eval_shape(run, jax.random.key(0), data)
+        try:
+            jax.eval_shape(run, jax.random.key(0), data)
+        except ModelError:
+            raise
+        except Exception as error:  # whatever a user's function can raise
+            shapes = ", ".join(f"{k} {v.shape}" for k, v in _leaves(data).items())
+            raise ModelError(
+                f"the model cannot be run with data of shapes {shapes or 'none'}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
         return captured
 
 
@@ -296,6 +317,13 @@ def _at_zero(site: Any) -> Any:
         return None
     transform = biject_to(site["fn"].support)
     return transform(jnp.zeros(transform.inverse_shape(site["fn"].shape())))
+
+
+def _base(transform: Any) -> Any:
+    """Return the transform of single entries inside one of independent entries."""
+    while isinstance(transform, IndependentTransform):
+        transform = transform.base_transform
+    return transform
 
 
 def _bind(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> dict[str, Any]:
@@ -333,7 +361,13 @@ def _fits(expected: tuple[int, ...], came: tuple[int, ...]) -> bool:
 
 
 def _leaves(data: Data) -> dict[str, Any]:
-    return {k: np.asarray(v) for k, v in data.items() if not isinstance(v, Mapping)}
+    arrays = {k: v for k, v in data.items() if v is not None and not isinstance(v, Mapping)}
+    return {k: np.asarray(v) for k, v in arrays.items()}
+
+
+def _is_array(value: Any) -> bool:
+    """Whether a value is an array of some library: NumPy, JAX, pandas."""
+    return hasattr(value, "__array__") and not np.isscalar(value)
 
 
 def _dtype(fn: Any) -> Any:

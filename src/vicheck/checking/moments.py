@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,14 +61,18 @@ def moments_table(values: Floats, log_ratios: Floats, names: tuple[str, ...]) ->
         if np.isnan(smoothed.log_weights).any():
             columns["khat"] = np.full(block.shape[1], np.nan)
         else:
-            columns["khat"] = khat_of(block, log_ratios, center=columns["psis_mean"])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # undefined: NaN in the table says so
+                columns["khat"] = khat_of(block, log_ratios, center=columns["psis_mean"])
         blocks.append(pd.DataFrame(columns))
     table = pd.concat(blocks, ignore_index=True)
     table.index = pd.Index(names)
     with np.errstate(divide="ignore", invalid="ignore"):
-        shift = (table["psis_mean"] - table["vi_mean"]) / table["psis_sd"]
+        moved = table["psis_mean"] - table["vi_mean"]
         growth = np.log(table["psis_sd"] / table["vi_sd"])
-    table["shift"] = shift.fillna(0.0).where(table["psis_mean"].notna(), np.nan)
+        # A constant quantity has sd 0, and is not shifted by rounding.
+        constant = (table["psis_sd"] == 0.0) & (table["vi_sd"] == 0.0)
+        table["shift"] = (moved / table["psis_sd"]).mask(constant, 0.0)
     table["use"] = [
         choose_estimate(khat, smoothed.threshold, moved, grown)
         for khat, moved, grown in zip(table["khat"], table["shift"], growth, strict=True)

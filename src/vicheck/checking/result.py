@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ from vicheck.records import (
 )
 from vicheck.stats.divergences import divergences
 from vicheck.stats.psis import psis_quietly
-from vicheck.verdict import judge_check, show
+from vicheck.verdict import judge_check, misses_a_mode, show
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,6 +67,8 @@ class Check:
     predictive: Predictive | None = None
     """When test data was given."""
     title: str = ""
+    notes: tuple[str, ...] = ()
+    """Sentences to read the numbers with."""
     extra: dict[str, dict[str, float]] = field(default_factory=dict)
     """Further columns of ``moments``, by quantity: errors against reference draws."""
 
@@ -109,6 +112,8 @@ class Check:
         is "vi", "psis" or "neither". Computed when first asked for.
         """
         table = moments_table(self.values, self.log_ratios[: len(self.values)], self.names)
+        if misses_a_mode(self.pooled, self.psis.threshold):
+            table["use"] = "neither"
         for name, column in self.extra.items():
             table[name] = [column.get(row, np.nan) for row in table.index]
         return table
@@ -191,6 +196,7 @@ class Check:
             "names": list(self.names),
             "khat_growth": {str(size): khat for size, khat in self.khat_growth.items()},
             "title": self.title,
+            "notes": list(self.notes),
             "extra": self.extra,
         }
         described |= {
@@ -208,7 +214,7 @@ class Check:
             with np.load(path) as file:
                 described = json.loads(str(file["description"]))
                 arrays = {name: file[name] for name in ("log_p", "log_q", "values")}
-        except (KeyError, ValueError) as error:
+        except (BadZipFile, EOFError, KeyError, TypeError, ValueError) as error:
             raise InputFileError(f"{path} is not a check that vicheck has saved") from error
         if described["format"] != _FORMAT:
             raise InputFileError(
@@ -223,16 +229,19 @@ class Check:
             name: None if described[name] is None else kind.from_dict(described[name])
             for name, kind in kinds.items()
         }
+        with np.errstate(invalid="ignore"):
+            smoothed = psis_quietly(arrays["log_p"] - arrays["log_q"])
         return cls(
             **arrays,
             shapes={name: tuple(shape) for name, shape in described["shapes"].items()},
             names=tuple(described["names"]),
-            psis=psis_quietly(arrays["log_p"] - arrays["log_q"]),
+            psis=smoothed,
             khat_growth={
                 int(size): np.nan if khat is None else khat
                 for size, khat in described["khat_growth"].items()
             },
             title=described["title"],
+            notes=tuple(described["notes"]),
             extra=described["extra"],
             **records,
         )
@@ -284,21 +293,21 @@ def summary_lines(check: Check) -> list[str]:
     ]
     lines += [f"What to do: {check.verdict.hint}", ""]
     if check.psis.status in (PsisStatus.OK, PsisStatus.CONSTANT):
-        lines.append(
-            f"khat {show(check.khat)} from {check.psis.num_draws} draws; {check.psis.ess:.0f} "
-            f"effective draws; ELBO {check.divergences.elbo}; log evidence {check.log_evidence}"
-        )
+        parts = [
+            f"khat {show(check.khat)} from {check.psis.num_draws} draws",
+            f"{check.psis.ess:.0f} effective draws",
+            f"ELBO {check.divergences.elbo}",
+        ]
+        if not check.log_evidence.reason:
+            parts.append(f"log evidence {check.log_evidence}")
+        lines.append("; ".join(parts))
     if check.predictive is not None:
         lines.append(
             f"Held-out log predictive density: VI {check.predictive.vi}, PSIS "
             f"{check.predictive.psis} ({check.predictive.num_points} points). It does not tell "
             "whether VI worked."
         )
-    if check.extra:
-        lines.append(
-            "Beware: marginal khat can be small although the marginal is wrong (section 2.4)."
-        )
-    return lines
+    return [*lines, *check.notes]
 
 
 def _table_lines(table: pd.DataFrame) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,7 +53,8 @@ def check(
     quantities
         What to report on. By default every parameter on its own scale and everything the model
         derives from them; a list of names picks some of these; a dictionary of functions, each
-        from the dictionary of parameters of one draw to a scalar or array, makes others.
+        from the dictionary of parameters of one draw to a scalar or array, makes others (define
+        them once: code is compiled for each function).
     reference
         Draws by NUTS from `vicheck.reference`: adds true errors to ``moments``.
     test_data
@@ -86,14 +87,16 @@ def check(
             f"fit must come from vicheck.fit, got {type(fit).__name__}; for draws made elsewhere "
             "use vicheck.check_draws"
         )
-    if num_draws < 1:
-        raise ValueError(f"num_draws must be positive, got {num_draws}")
+    if not isinstance(num_draws, int) or num_draws < 1:
+        raise ValueError(f"num_draws must be a positive integer, got {num_draws!r}")
+    if quantities is not None and not len(quantities):
+        raise ValueError("quantities must hold at least one name or function, got none")
     derive = None if quantities is None else _derivation(quantities, fit)
     with double_precision():
         evaluator = Evaluator(fit.model, (fit.q,), derive, num_draws, seed)
-        log_p, log_q, values = _evaluated(evaluator)
+        log_p, log_q, values = _evaluated(evaluator, _KEPT_BYTES)
         convergence = _convergence(fit, seed)
-        pooled = _pooled(fit, num_draws, seed)
+        pooled = _pooled(fit, log_q, seed)
     smoothed, growth = _smoothed(log_p, log_q)
     checked = Check(
         log_p=log_p,
@@ -107,13 +110,15 @@ def check(
         pooled=pooled,
         predictive=None if test_data is None else _predictive(fit, test_data, seed),
         title=f"{fit.family} fit of {fit.model.dim} parameters ({fit.solver})",
-        extra={},
     )
-    if reference is not None:
-        from vicheck.checking.truth import errors_against
+    if reference is None:
+        return checked
+    from vicheck.checking.truth import errors_against
 
-        checked.extra.update(errors_against(reference, checked, fit))
-    return checked
+    notes = ["Marginal khat can be small although the marginal is wrong (the paper, section 2.4)."]
+    if reference.caution:
+        notes.append(f"The reference itself is doubtful: {reference.caution}.")
+    return replace(checked, extra=errors_against(reference, checked, fit), notes=tuple(notes))
 
 
 def check_draws(
@@ -161,6 +166,8 @@ def check_draws(
     arrays = _named(draws, names, p.size)
     if quantities is not None:
         arrays = {name: np.asarray(of(draws), float) for name, of in quantities.items()}
+    if not sum(array.size for array in arrays.values()):
+        raise ValueError("draws or quantities must hold at least one number a draw, got none")
     for name, array in arrays.items():
         if array.ndim == 0 or len(array) != p.size:
             raise ValueError(
@@ -245,9 +252,9 @@ def _derivation(quantities: Quantities, fit: Fit) -> _Derivation:
     return _Derivation(picked=tuple(quantities))
 
 
-def _evaluated(evaluator: Evaluator) -> tuple[Floats, Floats, Floats]:
+def _evaluated(evaluator: Evaluator, max_bytes: int) -> tuple[Floats, Floats, Floats]:
     size, width = evaluator.num_draws, len(evaluator.labels)
-    kept = min(size, max(1, _KEPT_BYTES // (8 * width)))
+    kept = min(size, max_bytes // (8 * width))
     log_p, log_q, values = np.empty(size), np.empty(size), np.empty((kept, width))
     start = 0
     for chunk in evaluator.chunks(num_values=kept):
@@ -278,13 +285,14 @@ def _convergence(fit: Fit, seed: int) -> Convergence:
     from vicheck.vi.gradient_test import gradient_test
 
     solution = fit.solution
-    mean = median = rhat = mcse = np.nan
-    if fit.solver != "deterministic" and len(solution.elbo_trace) > 1:
+    mean = solution.settings.get("rel_mean", np.nan)
+    median = solution.settings.get("rel_median", np.nan)
+    rhat = mcse = np.nan
+    if fit.solver == "stochastic" and len(solution.elbo_trace) > 1:
         from vicheck.vi.stan_advi import relative_changes
 
-        window = max(2, len(solution.elbo_trace) // 10)
-        mean, median = relative_changes(solution.elbo_trace, window)
-    if len(solution.iterates) > 8:
+        mean, median = relative_changes(solution.elbo_trace, max(2, len(solution.elbo_trace) // 10))
+    if len(solution.iterates):
         from vicheck.vi.stochastic import iterate_diagnostics
 
         rhat, mcse = iterate_diagnostics(solution.iterates)
@@ -301,8 +309,8 @@ def _convergence(fit: Fit, seed: int) -> Convergence:
     )
 
 
-def _pooled(fit: Fit, num_draws: int, seed: int) -> PooledModes | None:
-    """Mix all optima, and estimate how much of the posterior belongs to each."""
+def _pooled(fit: Fit, log_q: Floats, seed: int) -> PooledModes | None:
+    """Mix all optima, and estimate how much of the posterior the fit's own draws never reach."""
     from vicheck.vi.evaluate import Evaluator
 
     others = fit.solution.others
@@ -312,17 +320,23 @@ def _pooled(fit: Fit, num_draws: int, seed: int) -> PooledModes | None:
     elbos = np.array([fit.elbo, *(other.elbo for other in others)])
     with np.errstate(under="ignore"):
         parts = np.maximum(np.exp(elbos - elbos.max()), _LEAST_PART)
-    evaluator = Evaluator(fit.model, members, None, num_draws, seed, parts)
-    log_p, log_q, _ = _evaluated(evaluator)
-    smoothed = psis_quietly(log_p - log_q)
-    with np.errstate(under="ignore"):
+    parts /= parts.sum()
+    evaluator = Evaluator(fit.model, members, None, len(log_q), seed, parts)
+    chunks = list(evaluator.chunks(num_values=0))
+    log_p, log_mixture, each = (
+        np.concatenate([getattr(chunk, name) for chunk in chunks])
+        for name in ("log_p", "log_q", "values")
+    )
+    with np.errstate(invalid="ignore", under="ignore"):
+        log_ratios = log_p - log_mixture
+        smoothed = psis_quietly(log_ratios)
         weights = np.exp(smoothed.log_weights)
+        shares = parts * np.exp(each - log_mixture[:, None])
     return PooledModes(
         khat=float(smoothed.khat),
-        log_evidence=divergences(log_p - log_q, smoothed=smoothed).log_evidence,
-        masses=np.bincount(evaluator.owners(), weights=weights, minlength=len(members)).astype(
-            float
-        ),
+        log_evidence=divergences(log_ratios, smoothed=smoothed).log_evidence,
+        missed=float(weights @ (each[:, 0] < log_q.min())),
+        masses=np.asarray(weights @ shares),
         locations=np.stack([np.asarray(member.loc) for member in members]),
     )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.model import labels
 from vicheck.stats.psis import psis_khat
 
 if TYPE_CHECKING:
@@ -41,12 +42,23 @@ def errors_against(reference: Reference, checked: Check, fit: Fit) -> dict[str, 
         columns["ref_mean"][str(name)], columns["ref_sd"][str(name)] = float(mean), float(sd)
         for way in ("vi", "psis"):
             columns[f"{way}_error"][str(name)] = float((row[f"{way}_mean"] - mean) / sd)
+    if reference.z.shape[-1] != fit.model.dim:
+        raise ValueError(
+            f"reference must be of the same model, with {fit.model.dim} parameters, got "
+            f"{reference.z.shape[-1]}"
+        )
     known = reference.z.reshape(-1, fit.model.dim)
-    locs, sds = np.asarray(fit.q.loc), np.asarray(fit.q.sd)
+    # Only where each parameter has a coordinate of its own: those of a simplex do not.
+    own = {
+        label
+        for name, shape in fit.model.program.layout
+        if checked.shapes.get(name) == shape and fit.model.program.is_elementwise(name)
+        for label in labels({name: shape})
+    }
+    locs, sds = fit.mean, fit.sd
     for index, name in enumerate(fit.model.coordinates[:_MAX_MARGINALS]):
-        columns["marginal_khat"][name] = marginal_khat(known[:, index], locs[index], sds[index])
-    # The table has been computed without these columns; it is made again with them.
-    checked.__dict__.pop("moments", None)
+        if name in own:
+            columns["marginal_khat"][name] = marginal_khat(known[:, index], locs[index], sds[index])
     return columns
 
 

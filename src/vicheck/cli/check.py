@@ -19,11 +19,13 @@ from vicheck.cli.printing import (
     COLORS,
     EX_IOERR,
     EX_NOINPUT,
+    EX_USAGE,
     EXIT_CODES,
     fail,
     strict_json,
     write,
 )
+from vicheck.errors import ModelError
 
 if TYPE_CHECKING:
     from vicheck.checking.result import Check
@@ -126,7 +128,12 @@ def _run(
     else:
         model = from_numpyro(loaded, observed=tuple(observed or ("y",)), **arguments)
     tell("compiling")
-    fitted = fit(model, family=str(family), solver=str(solver), seed=seed, progress=tell)
+    try:
+        fitted = fit(model, family=str(family), solver=str(solver), seed=seed, progress=tell)
+    except ModelError:
+        raise
+    except ValueError as error:  # options that do not go together
+        fail(str(error), EX_USAGE)
     if fitted.status is FitStatus.INTERRUPTED:
         raise KeyboardInterrupt
     tell(f"checking {draws} draws")

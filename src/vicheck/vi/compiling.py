@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 import jax
 
-__all__ = ["compiled", "compiled_roughly"]
+__all__ = ["compiled"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -18,18 +18,10 @@ _QUICKER = {"xla_cpu_use_fusion_emitters": False}
 
 def compiled(function: _F) -> _F:
     """Compile a function whose first argument is static; compiled code is kept by its arguments."""
-    return _compiled(function, _QUICKER)
 
-
-def compiled_roughly(function: _F) -> _F:
-    """Compile a function that is called a few times only: sooner done, slower afterwards."""
-    return _compiled(function, _QUICKER | {"xla_backend_optimization_level": 0})
-
-
-def _compiled(function: _F, options: dict[str, Any]) -> _F:
     @lru_cache(maxsize=1)
     def jitted() -> Any:
-        known = options if _has_options() else None
+        known = _QUICKER if _has_options() else None
         return jax.jit(function, static_argnums=0, compiler_options=known)
 
     @wraps(function)

@@ -39,7 +39,8 @@ __all__ = ["Deterministic"]
 
 Floats = NDArray[np.float64]
 
-_NEWTON_STEPS = 40
+_FIRST_STEPS, _NEWTON_STEPS = 2, 40
+"""Newton steps towards the mode before a fit: a few, because a mode may be at infinity, or many."""
 _BUDGET = 20_000
 """Density evaluations of the first call; later calls are as long as a second or so allows."""
 _SECONDS_A_CALL = 2.0
@@ -53,6 +54,8 @@ _LEAST_PRECISION = 0.1
 """Curvature, in units of q's own precisions, below which the density counts as flat."""
 _LOOSE = 0.1
 """Gradient, in sds, that is small enough before the units are right."""
+_MAX_BUFFER = 2**26
+"""Numbers in the largest set of noise: 256 MB, because half of the draws mirror the others."""
 _BUFFER = 2**14
 """Numbers in the first set of noise; code is compiled again when a fit needs more."""
 
@@ -64,7 +67,8 @@ class Deterministic:
     Parameters
     ----------
     tolerance
-        The fit has converged when no entry of its gradient, in sd units, exceeds this.
+        The fit has converged when no entry of its gradient, in sd units, exceeds this, or when
+        no step descends any more and none exceeds ``sampling_tolerance`` (a density with kinks).
     sampling_tolerance
         Draws are doubled until the error they cause, in sds, is below this.
     num_draws, max_draws
@@ -114,6 +118,8 @@ class _Run:
         self.capacity = self._first_capacity()
         self.noise = jnp.asarray(base_noise(self.capacity, self.noise_dim, seed))
         self.budget = _BUDGET if model.dim <= MAX_DENSE_DIM else _BUDGET // 10
+        self.latest: Progress | None = None
+        """What there is to return when the fit is interrupted."""
         self.num_evaluations = 0
         self.elbo_trace: list[float] = []
 
@@ -126,17 +132,17 @@ class _Run:
         return capacity
 
     def solve(self) -> Solution:
-        best: Progress | None = None
         others: list[Progress] = []
         interrupted = False
         try:
             best, directions = self._first()
+            self.latest = best
             if status_of(best) is FitStatus.CONVERGED:
                 best, others = self._scout(best, directions)
         except KeyboardInterrupt:
-            if best is None:
+            if self.latest is None:
                 raise
-            interrupted = True
+            best, interrupted = self.latest, True
         status = status_of(best) or FitStatus.MAX_ITERATIONS
         error = float(best.error)
         if status is FitStatus.CONVERGED and not error < self.options.sampling_tolerance:
@@ -156,7 +162,7 @@ class _Run:
     def _first(self) -> tuple[Progress, Floats]:
         """Settle from z = 0 or, when that does not work, from the mode or from random starts."""
         zero = np.zeros(self.program.dim)
-        starts = [(zero, 0), (zero, _NEWTON_STEPS)]
+        starts = [(zero, _FIRST_STEPS), (zero, _NEWTON_STEPS)]
         starts += [(start, _NEWTON_STEPS) for start in self._random_starts()]
         ends = []
         for start, newton_steps in starts:
@@ -197,7 +203,11 @@ class _Run:
             short = status is FitStatus.CONVERGED and not (
                 float(progress.error) < self.options.sampling_tolerance
             )
-            if short and self.capacity < self.options.max_draws:
+            if (
+                short
+                and 4 * self.capacity * self.noise_dim <= _MAX_BUFFER
+                and (self.capacity < self.options.max_draws)
+            ):
                 self.capacity = min(4 * self.capacity, self.options.max_draws)
                 self.noise = jnp.asarray(base_noise(self.capacity, self.noise_dim, self.seed))
             elif status in (FitStatus.MAX_ITERATIONS, FitStatus.STALLED):
@@ -217,15 +227,11 @@ class _Run:
                 return with_status(progress, FitStatus.AT_INFINITY), directions
         return progress, directions
 
-    def _run(
-        self, progress: Progress, directions: Floats, sampling_tolerance: float | None = None
-    ) -> Progress:
+    def _run(self, progress: Progress, directions: Floats) -> Progress:
         """Run rounds, in calls short enough to be interrupted, until they have ended."""
         while status_of(progress) is None:
             start, before = time.perf_counter(), int(progress.num_evaluations)
-            progress = self._call(
-                progress, directions, self.budget, sampling_tolerance=sampling_tolerance
-            )
+            progress = self._call(progress, directions, self.budget)
             rate = (int(progress.num_evaluations) - before) / (time.perf_counter() - start)
             self.budget = max(self.budget, int(rate * _SECONDS_A_CALL))
         return progress
@@ -237,7 +243,6 @@ class _Run:
         budget: int,
         *,
         tolerance: float | None = None,
-        sampling_tolerance: float | None = None,
     ) -> Progress:
         before = int(progress.num_evaluations)
         progress = run_rounds(
@@ -247,7 +252,7 @@ class _Run:
             self.noise,
             self.data,
             tolerance or self.options.tolerance,
-            sampling_tolerance or self.options.sampling_tolerance,
+            self.options.sampling_tolerance,
             self.capacity // CHUNK,
             _ROUNDS,
             budget,
@@ -256,6 +261,8 @@ class _Run:
         elbo = -float(progress.value)
         self.num_evaluations += int(progress.num_evaluations) - before
         self.elbo_trace.append(elbo)
+        if np.isfinite(elbo) and (self.latest is None or status_of(self.latest) is None):
+            self.latest = progress
         draws = int(progress.num_chunks) * CHUNK
         self.report(f"ELBO {elbo:.3f} on {draws} draws, gradient {float(progress.norm):.2g} sd")
         return progress
@@ -286,13 +293,16 @@ class _Run:
         for end in ends:
             if not np.isfinite(end).all() or not _far(end, found, _FAR):
                 continue
-            q = self.kind.moved_to(best.q, jnp.asarray(end))
-            settled = self._run(begin(q, self._first_chunks()), directions, np.inf)
-            if status_of(settled) is not FitStatus.CONVERGED:
+            # A loose round is enough to see most scouts come back to the fit.
+            q = self.kind.moved_to(best.q, end)
+            settled = self._call(begin(q, self._first_chunks()), directions, 1, tolerance=_LOOSE)
+            if not _far(np.asarray(settled.q.loc), found, _APART):
                 continue
-            if _far(np.asarray(settled.q.loc), found, _APART):
-                fresh = begin(settled.q, self._first_chunks())
-                found.append(self._persist(self._run(fresh, directions), directions)[0])
+            settled = self._run(begin(settled.q, self._first_chunks()), directions)
+            settled, _ = self._persist(settled, directions)
+            converged = status_of(settled) is FitStatus.CONVERGED
+            if converged and _far(np.asarray(settled.q.loc), found, _APART):
+                found.append(settled)
         found.sort(key=lambda end: float(end.value))
         return found[0], found[1:]
 

@@ -46,7 +46,8 @@ class Chunk:
     log_p: Floats
     log_q: Floats
     values: Floats
-    """The quantities, shape ``(n, Q)``; no columns when they were not asked for."""
+    """The quantities, shape ``(n, Q)``; no columns when they were not asked for. For a mixture the
+    log density of each member."""
 
 
 class Evaluator:
@@ -99,10 +100,6 @@ class Evaluator:
             )
             yield Chunk(*(np.asarray(array)[:size] for array in arrays))
 
-    def owners(self) -> NDArray[np.intp]:
-        """Return, for each draw, which of the members it comes from."""
-        return np.tile(self.owner, -(-self.num_draws // self.chunk))[: self.num_draws]
-
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _evaluate(
@@ -123,6 +120,8 @@ def _evaluate(
         each = jnp.stack([jax.vmap(q.log_prob)(z) for q in members], axis=-1)
         log_q = jax.nn.logsumexp(each, axis=-1, b=parts)
     log_p = jax.vmap(program.log_density, (0, None))(z, data)
+    if len(members) > 1:
+        return log_p, log_q, each
 
     def row(z: jax.Array) -> jax.Array:
         if not names:

@@ -13,6 +13,7 @@ from vicheck.model import Data, Model, Program
 from vicheck.records import GradientTest
 from vicheck.vi.compiling import compiled
 from vicheck.vi.family import Family
+from vicheck.vi.full_rank import FullRank
 
 __all__ = ["gradient_test"]
 
@@ -33,7 +34,7 @@ def gradient_test(
     rng = np.random.default_rng((seed, 7))
     half = rng.standard_normal((num_draws // 2 // _CHUNK, _CHUNK, q.noise_dim))
     data = jax.tree.map(jnp.asarray, model.data)
-    mean, error = map(np.asarray, _moments(model.program, q, half, data))
+    mean, error = map(np.array, _moments(model.program, q, half, data))
     count = half.shape[0] * half.shape[1]
     with np.errstate(divide="ignore", invalid="ignore"):
         excess = (np.abs(mean) - tolerance) / error
@@ -43,16 +44,26 @@ def gradient_test(
     p_value = min(1.0, mean.size * math.erfc(float(np.max(excess)) / math.sqrt(2.0)))
     if not math.isfinite(size):
         p_value = math.nan
-    coordinate = model.coordinates[worst] if worst < model.dim else ""
-    if not coordinate and q.step_dim >= 2 * model.dim and worst < 2 * model.dim:
-        coordinate = f"the scale of {model.coordinates[worst - model.dim]}"
     return GradientTest(
         size=size,
         p_value=p_value,
         tolerance=tolerance,
-        worst=coordinate or "a correlation",
+        worst=_name_of(worst, mean, model, q),
         num_draws=2 * count,
     )
+
+
+def _name_of(entry: int, gradient: Any, model: Model, q: Family) -> str:
+    """Name the parameter that an entry of the gradient is about."""
+    dim = model.dim
+    if entry >= dim:
+        return (
+            f"the scale of {model.coordinates[entry - dim]}" if entry < 2 * dim else "correlations"
+        )
+    if isinstance(q, FullRank):  # whose mean moves along the columns of its scale
+        moves = np.asarray(q.scale_tril) @ gradient[:dim] / np.asarray(q.sd)
+        entry = int(np.argmax(np.abs(moves)))
+    return model.coordinates[entry]
 
 
 @compiled

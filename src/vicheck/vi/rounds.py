@@ -11,7 +11,7 @@ from jax import lax
 
 from vicheck.model import Data, Program
 from vicheck.records import FitStatus
-from vicheck.vi.compiling import compiled, compiled_roughly
+from vicheck.vi.compiling import compiled
 from vicheck.vi.curvature import Curvature, climb
 from vicheck.vi.family import Family
 from vicheck.vi.lbfgs import minimise
@@ -30,6 +30,8 @@ __all__ = [
 ]
 
 SCOUT_EVALUATIONS = 60
+_ARRIVED = 0.1
+"""Gradient, in sds, at which a scout has found a mode."""
 
 _EVALUATIONS = 100
 """Evaluations from one anchor; then the units are taken afresh."""
@@ -190,9 +192,9 @@ def climb_from(
     return climb(program, jnp.asarray(z), data, max_steps, floor)
 
 
-@compiled_roughly
+@compiled
 def descend(program: Program, starts: Any, directions: Any, data: Data) -> jax.Array:
-    """Follow ``-log_p`` downhill from each start, in the units of a fit, and return the ends."""
+    """Follow ``-log_p`` downhill from each start, in the units of a fit, to modes; else NaN."""
 
     def moved(z: jax.Array, step: jax.Array) -> jax.Array:
         return z + (directions * step if directions.ndim == 1 else directions @ step)
@@ -201,10 +203,12 @@ def descend(program: Program, starts: Any, directions: Any, data: Data) -> jax.A
         end = minimise(
             jax.value_and_grad(lambda step: -program.log_density(moved(z, step), data)),
             jnp.zeros_like(z),
-            tolerance=0.1,
+            tolerance=_ARRIVED,
             max_evaluations=SCOUT_EVALUATIONS,
             longest=jnp.full_like(z, _LONGEST_SHIFT),
         )
-        return moved(z, end.x)
+        # A scout that is still on its way has found no mode: down a funnel there is none.
+        arrived = jnp.max(jnp.abs(end.gradient)) < _ARRIVED
+        return jnp.where(arrived, moved(z, end.x), jnp.nan)
 
     return lax.map(from_start, jnp.asarray(starts))

@@ -1,8 +1,8 @@
 """Stan's ADVI: the algorithm of `stan::variational::advi`, with its step sizes and stopping rule.
 
 For comparison with fits made by Stan, and to repeat what was published with them (Kucukelbir et
-al. 2017). The algorithm is Stan's, from version 2.21 on; random numbers are not, so that runs agree
-in distribution only.
+al. 2017). The algorithm is that of the C++ source; random numbers are not, so that runs agree in
+distribution only.
 """
 
 from __future__ import annotations

@@ -1,0 +1,377 @@
+"""Speed and accuracy of fits and checks against peers in the same run; written to docs/.
+
+Run by ``make bench-fit``. A peer is given one and ten draws a step and as many steps as it needs,
+up to 1e5, to come within 0.05 nats of our ELBO on fresh draws in float64. Two rows for each: with
+Adam's step size of 0.01, as their documentation has it, and with larger steps that decay like a
+cosine, tuned for such problems. Everything is warm; compile time is apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import vicheck
+from vicheck.model import double_precision
+from vicheck.paper import models
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "fit.json"
+PAGE = ROOT / "docs" / "fit-benchmarks.md"
+PROBLEMS = ("eight_schools_centred", "eight_schools_noncentred", "logistic", "linear")
+VERSIONS = ("jax", "numpyro", "blackjax", "pymc", "optax", "numpy")
+
+
+def main() -> None:
+    sections = {"peers": peers, "documented": documented, "horseshoe": horseshoe,
+                "checking": checking, "growth": growth}  # fmt: skip
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sections", nargs="*", default=list(sections))
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--max-seconds", type=float, default=20.0)
+    options = parser.parse_args()
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results |= {"machine": describe_machine(), "versions": {n: version(n) for n in VERSIONS}}
+    for name in options.sections:
+        results[name] = sections[name](options)
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+        PAGE.write_text(as_markdown(results))
+    print(as_markdown(results))
+
+
+def peers(options: Any) -> list[dict[str, Any]]:
+    from fit_peers import grid, time_to_reach
+    from problems import problems
+
+    rows = []
+    for name in PROBLEMS:
+        problem = problems()[name]
+        ours = time_ours(name, repeats=30 if name != "linear" else 7)
+        target = ours["elbo"]
+        row = ours | {"problem": name, "peers": {}}
+        for peer in ("blackjax", "numpyro_scan"):
+            configs = grid(peer)
+            plain = [
+                replace(config, learning_rate=0.01, schedule="constant")
+                for config in {c.draws_per_step: c for c in configs}.values()
+            ]
+            tuned = [c for c in configs if c.draws_per_step == 1 and c.schedule == "cosine"]
+            for kind, tried in (("as documented", plain), ("tuned", tuned)):
+                _, fastest = time_to_reach(
+                    problem, target, tried, max_seconds=options.max_seconds, repeats=3
+                )
+                row["peers"][f"{peer}, {kind}"] = None if fastest is None else summary(fastest)
+        # Ours once more, after the peers: the machine may have changed meanwhile.
+        again = time_ours(name, repeats=30 if name != "linear" else 7)
+        row["seconds"] = statistics.median([ours["seconds"], again["seconds"]])
+        rows.append(row)
+    return rows
+
+
+def summary(record: Any) -> dict[str, Any]:
+    names = ("seconds", "elbo", "khat", "steps", "draws_per_step", "learning_rate", "schedule")
+    return {name: getattr(record, name) for name in names}
+
+
+def model_of(name: str) -> vicheck.Model:
+    from problems import problems
+
+    problem = problems()[name]
+    return vicheck.from_numpyro(problem.model, **problem.arguments)
+
+
+def time_ours(name: str, repeats: int) -> dict[str, Any]:
+    model = model_of(name)
+    first = seconds_of(lambda: vicheck.fit(model))
+    warm = statistics.median(seconds_of(lambda: vicheck.fit(model)) for _ in range(repeats))
+    fit = vicheck.fit(model)
+    checked = vicheck.check(fit, num_draws=100_000 if name != "linear" else 50_000, seed=1)
+    return {
+        "seconds": warm,
+        "compile_seconds": first - warm,
+        "elbo": checked.divergences.elbo.value,
+        "khat": checked.khat,
+        "num_draws": fit.solution.num_draws,
+        "num_evaluations": fit.solution.num_evaluations,
+        "status": fit.status.name,
+    }
+
+
+def documented(options: Any) -> list[dict[str, Any]]:
+    """Time NumPyro's ``svi.run`` and PyMC's ``pm.fit`` as their documentation calls them."""
+    from fit_peers import Config, fit
+    from problems import problems
+
+    rows = []
+    calls = {
+        "NumPyro svi.run, 2000 steps": Config("numpyro_run", 1, 2000, 0.01),
+        "PyMC pm.fit, 10000 steps": Config("pymc_default", 1, 10_000, None),
+        "rstan vb": Config("rstan_default", learning_rate=None),
+    }
+    for name in PROBLEMS[:2]:
+        ours = time_ours(name, repeats=30)
+        row: dict[str, Any] = {"problem": name, "vicheck": ours, "calls": {}}
+        for label, config in calls.items():
+            try:
+                record = fit(problems()[name], config, (0, 1, 2), num_draws=20_000)
+            except (OSError, subprocess.CalledProcessError) as error:
+                print(f"{label}: {error}")
+                continue
+            row["calls"][label] = summary(record)
+        rows.append(row)
+    return rows
+
+
+def horseshoe(options: Any) -> dict[str, Any]:
+    """Fit the paper's horseshoe in a process of its own, to measure its memory."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); "
+        f"from pathlib import Path; import fit; fit.horseshoe_child(Path({str(options.data)!r}))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+def horseshoe_child(data: Path) -> None:
+    with np.load(data / "leukemia.npz") as file:
+        design, outcome = file["X"].astype(np.float64), file["y"].astype(np.int64)
+    model = vicheck.from_numpyro(models.horseshoe_logistic, design, outcome)
+    first = seconds_of(lambda: vicheck.fit(model))
+    start = time.perf_counter()
+    fit = vicheck.fit(model)
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    checked = vicheck.check(fit, num_draws=10_000, quantities=["tau", "c2", "beta0"])
+    print(json.dumps({
+        "dim": model.dim, "first_seconds": first, "seconds": seconds, "peak_gib": peak,
+        "status": fit.status.name, "num_draws": fit.solution.num_draws,
+        "num_evaluations": fit.solution.num_evaluations,
+        "gradient_norm": fit.solution.gradient_norm,
+        "sampling_error": fit.solution.sampling_error, "elbo": fit.elbo, "khat": checked.khat,
+    }))  # fmt: skip
+
+
+def checking(options: Any) -> list[dict[str, Any]]:
+    """Compare a check of 1e5 draws with the bare evaluations of the density at as many."""
+    rows = []
+    for name in PROBLEMS:
+        model = model_of(name)
+        fit = vicheck.fit(model)
+        num_draws = 100_000 if name != "linear" else 20_000
+        bare = bare_evaluations(model, fit, num_draws)
+        bare()
+        vicheck.check(fit, num_draws=num_draws)
+        rounds = 9 if name != "linear" else 3
+        pairs = [
+            (seconds_of(bare), seconds_of(lambda: vicheck.check(fit, num_draws=num_draws)),
+             seconds_of(lambda: vicheck.check(fit, num_draws=num_draws).moments))
+            for _ in range(rounds)
+        ]  # fmt: skip
+        rows.append({
+            "problem": name, "num_draws": num_draws,
+            "bare": statistics.median(p[0] for p in pairs),
+            "check": statistics.median(p[1] for p in pairs),
+            "with_moments": statistics.median(p[2] for p in pairs),
+            "ratio": statistics.median(p[1] / p[0] for p in pairs),
+            "ratio_with_moments": statistics.median(p[2] / p[0] for p in pairs),
+        })  # fmt: skip
+    return rows
+
+
+def bare_evaluations(model: Any, fit: Any, num_draws: int) -> Callable[[], None]:
+    """Return a function that evaluates the density at draws which are there already."""
+    from vicheck.vi.evaluate import Evaluator
+
+    with double_precision():
+        chunk = Evaluator(model, (fit.q,), None, num_draws, 0).chunk
+        z, _ = fit.q.sample_and_log_prob(jax.random.key(0), chunk)
+        data = jax.tree.map(jnp.asarray, model.data)
+        density = jax.jit(jax.vmap(model.program.log_density, (0, None)))
+
+    def run() -> None:
+        with double_precision():
+            for _ in range(-(-num_draws // chunk)):
+                jax.block_until_ready(density(z, data))
+
+    return run
+
+
+def growth(options: Any) -> list[dict[str, Any]]:
+    """Show how the cost of fits grows with n and d, and that of checks with S."""
+    rows = []
+    rng = np.random.default_rng(0)
+    for n, d in ((1000, 10), (10_000, 10), (100_000, 10), (1000, 100), (10_000, 100), (2000, 400)):
+        design = rng.normal(size=(n, d))
+        outcome = design @ rng.normal(size=d) + rng.normal(size=n)
+        model = vicheck.from_numpyro(models.linear, design, outcome)
+        vicheck.fit(model)
+        fit_seconds = statistics.median(seconds_of(lambda: vicheck.fit(model)) for _ in range(3))
+        fit = vicheck.fit(model)
+        times = {}
+        for size in (1000, 10_000, 40_000) if n * d <= 10**6 else (1000, 10_000):
+            vicheck.check(fit, num_draws=size)
+            times[str(size)] = seconds_of(lambda: vicheck.check(fit, num_draws=size))
+        rows.append({"n": n, "d": d, "fit": fit_seconds, "status": fit.status.name,
+                     "num_evaluations": fit.solution.num_evaluations, "check": times})  # fmt: skip
+    return rows
+
+
+def seconds_of(call: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def describe_machine() -> str:
+    return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
+
+
+def as_markdown(results: dict[str, Any]) -> str:
+    versions = ", ".join(f"{name} {number}" for name, number in results["versions"].items())
+    parts = [
+        "# Benchmarks of fits and checks",
+        "",
+        f"Written by `benchmarks/fit.py` (`make bench-fit`). {results['machine']}; {versions}.",
+        "Times are medians, warm, in milliseconds unless said otherwise; compile time is apart.",
+        "The machine is shared and noisy: read ratios, and those only to a factor of 1.5 or so.",
+        "",
+    ]
+    for name, write in WRITERS.items():
+        if name in results:
+            parts += [*write(results[name]), ""]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def write_peers(rows: list[dict[str, Any]]) -> list[str]:
+    lines = [
+        "## Time to the same ELBO",
+        "",
+        "A peer's time is that of the first run, growing its steps up to 1e5, whose ELBO on fresh",
+        "draws is within 0.05 nats of ours; the fastest of one and ten draws a step. *As",
+        "documented* is Adam with a step of 0.01; *tuned* is one draw a step and the better of",
+        "two step sizes with a cosine schedule, which must know the number of steps beforehand. A",
+        "run is given up when its next doubling would last more than 20 s.",
+        "",
+        "| problem | who | time | ratio | ELBO | khat | how |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        lines.append(
+            f"| {row['problem']} | **vicheck** | {1e3 * row['seconds']:.1f} | 1 | "
+            f"{row['elbo']:.2f} | {row['khat']:.2f} | {row['num_draws']} draws, {row['status']}, "
+            f"compile {row['compile_seconds']:.1f} s |"
+        )
+        for who, record in row["peers"].items():
+            if record is None:
+                lines.append(f"| | {who} | not reached | | | | |")
+                continue
+            lines.append(
+                f"| | {who} | {1e3 * record['seconds']:.1f} | "
+                f"{record['seconds'] / row['seconds']:.1f} | {record['elbo']:.2f} | "
+                f"{record['khat']:.2f} | {record['steps']} steps of {record['draws_per_step']}, "
+                f"{record['learning_rate']} {record['schedule']} |"
+            )
+    return lines
+
+
+def write_documented(rows: list[dict[str, Any]]) -> list[str]:
+    lines = [
+        "## Called as their documentation shows",
+        "",
+        "| problem | call | time | ratio | ELBO | khat |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        ours = row["vicheck"]
+        lines.append(
+            f"| {row['problem']} | **vicheck.fit** | {1e3 * ours['seconds']:.1f} | 1 | "
+            f"{ours['elbo']:.2f} | {ours['khat']:.2f} |"
+        )
+        for call, record in row["calls"].items():
+            lines.append(
+                f"| | {call} | {1e3 * record['seconds']:.0f} | "
+                f"{record['seconds'] / ours['seconds']:.0f} | {record['elbo']:.2f} | "
+                f"{record['khat']:.2f} |"
+            )
+    return lines
+
+
+def write_horseshoe(row: dict[str, Any]) -> list[str]:
+    return [
+        "## Horseshoe, n = 72, 7129 features",
+        "",
+        f"{row['dim']} parameters: {row['seconds']:.1f} s ({row['first_seconds']:.1f} s with "
+        f"compiling), peak memory {row['peak_gib']:.2f} GiB, {row['num_draws']} draws, "
+        f"{row['num_evaluations']} density evaluations, status {row['status']}, gradient "
+        f"{row['gradient_norm']:.2g} sd, sampling error {row['sampling_error']:.2g} sd, khat "
+        f"{row['khat']:.1f} from 10,000 draws.",
+    ]
+
+
+def write_checking(rows: list[dict[str, Any]]) -> list[str]:
+    lines = [
+        "## What a check costs beyond the density",
+        "",
+        "`bare` evaluates the density at draws that are there already; `check` draws them, adds",
+        "the density of q, PSIS, khat's growth, the gradient test and every quantity; the table",
+        "of moments is computed when first asked for.",
+        "",
+        "| problem | draws | bare | check | ratio | check and moments | ratio |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        lines.append(
+            f"| {row['problem']} | {row['num_draws']} | {1e3 * row['bare']:.0f} | "
+            f"{1e3 * row['check']:.0f} | {row['ratio']:.2f} | {1e3 * row['with_moments']:.0f} | "
+            f"{row['ratio_with_moments']:.2f} |"
+        )
+    return lines
+
+
+def write_growth(rows: list[dict[str, Any]]) -> list[str]:
+    lines = [
+        "## How the cost grows",
+        "",
+        "Linear regression with n rows and d coefficients; seconds.",
+        "",
+        "| n | d | fit | density evaluations | check 1e3 | check 1e4 | check 4e4 |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        times = [row["check"].get(size) for size in ("1000", "10000", "40000")]
+        shown = " | ".join("" if t is None else f"{t:.2f}" for t in times)
+        lines.append(
+            f"| {row['n']} | {row['d']} | {row['fit']:.3f} | {row['num_evaluations']} | {shown} |"
+        )
+    return lines
+
+
+WRITERS = {
+    "peers": write_peers,
+    "documented": write_documented,
+    "horseshoe": write_horseshoe,
+    "checking": write_checking,
+    "growth": write_growth,
+}
+
+
+if __name__ == "__main__":
+    main()
