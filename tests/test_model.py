@@ -118,7 +118,7 @@ def test_densities_are_computed_in_double_precision():
     [
         ([1, 2], "i"),
         ([True, False], "b"),
-        (np.uint8([1]), "u"),
+        (np.uint8([1]), "i"),
         (np.float32([1.5]), "f"),
         (3.0, "f"),
         ([], "f"),

@@ -1,7 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import vicheck
+from vicheck.records import Convergence, FitStatus, GradientTest, Measure, PooledModes
+from vicheck.verdict import choose_estimate, judge_check
 
 LEVELS = [
     # s of q = N(0, s^2) against p = N(0, 1), number of draws, level
@@ -100,3 +104,94 @@ def test_every_undefined_status_has_a_hint():
 def test_a_batch_has_no_single_verdict(rng):
     with pytest.raises(ValueError, match=r"one vector, got a batch of shape \(3,\)"):
         vicheck.judge_psis(vicheck.psis(rng.normal(size=(3, 100))))
+
+
+def measured():
+    return psis_of_shape(0.3, 100_000)
+
+
+def psis_of_shape(k, num_draws):
+    """PSIS of ratios with a tail of a known shape."""
+    u = np.random.default_rng(1).uniform(size=num_draws)
+    return vicheck.psis(-k * np.log(u))
+
+
+def settled(**changes):
+    gradient = GradientTest(size=0.01, p_value=1.0, tolerance=0.1, worst="x", num_draws=1024)
+    return replace(
+        Convergence(status=FitStatus.CONVERGED, solver="deterministic", gradient=gradient),
+        **changes,
+    )
+
+
+def pooled(missed, khat=0.2):
+    return PooledModes(
+        khat=khat,
+        log_evidence=Measure(0.0, 0.1),
+        missed=missed,
+        masses=np.array([1.0 - missed, missed]),
+        locations=np.zeros((2, 1)),
+    )
+
+
+def test_what_to_do_depends_on_convergence():
+    high = psis_of_shape(1.2, 100_000)
+    moved = GradientTest(size=2.0, p_value=1e-9, tolerance=0.1, worst="tau", num_draws=1024)
+    converged = judge_check(high, {}, settled(), None)
+    moving = judge_check(high, {}, settled(gradient=moved, solver="stochastic"), None)
+    assert "optimising longer will not help" in converged.hint
+    assert "keep optimising: iterate longer" in moving.hint
+    assert any("2 sd, largest for tau" in str(finding) for finding in moving.findings)
+
+
+@pytest.mark.parametrize(
+    ("status", "level"),
+    [
+        (FitStatus.CONVERGED, "good"),
+        (FitStatus.SAMPLING_ERROR, "good"),
+        (FitStatus.AT_INFINITY, "unreliable"),
+        (FitStatus.NOT_FINITE, "unreliable"),
+    ],
+)
+def test_a_low_khat_does_not_save_a_fit_that_is_none(status, level):
+    verdict = judge_check(measured(), {}, settled(status=status), None)
+    assert verdict.level == level
+    assert "did not converge: the fit has converged" not in str([*verdict.findings])
+
+
+@pytest.mark.parametrize(
+    ("modes", "level", "words"),
+    [
+        (pooled(0.01), "good", "Another optimum was found; about 1.0%"),
+        (pooled(0.3), "unreliable", "misses another mode: about 30%"),
+        (pooled(0.3, khat=2.0), "unreliable", "cannot be estimated"),
+        (pooled(np.nan, khat=np.nan), "unreliable", "cannot be estimated"),
+    ],
+)
+def test_other_modes(modes, level, words):
+    verdict = judge_check(measured(), {}, None, modes)
+    assert verdict.level == level
+    assert any(words in str(finding) for finding in verdict.findings)
+    assert (words in str(verdict)) == (level == "unreliable")
+
+
+def test_growth_beyond_the_noise_of_khat_is_a_caution():
+    rising = judge_check(measured(), {1000: 0.1, 100_000: 0.8}, None, None)
+    noise = judge_check(measured(), {1000: 0.3, 100_000: 0.45}, None, None)
+    assert any("khat rises" in str(finding) for finding in rising.findings)
+    assert not any("khat rises" in str(finding) for finding in noise.findings)
+
+
+@pytest.mark.parametrize(
+    ("khat", "shift", "growth", "use"),
+    [
+        (0.9, 0.0, 0.0, "neither"),
+        (np.nan, 0.0, 0.0, "neither"),
+        (0.3, 0.01, 0.01, "vi"),
+        (0.3, 0.3, 0.01, "psis"),
+        (0.3, 0.01, 0.3, "psis"),
+        (0.3, 0.0, np.nan, "vi"),
+    ],
+)
+def test_which_estimate_to_use(khat, shift, growth, use):
+    assert choose_estimate(khat, 0.7, shift, growth) == use

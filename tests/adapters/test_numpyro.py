@@ -509,3 +509,42 @@ def test_an_improper_prior_is_no_hindrance_to_a_density():
     made = from_numpyro(model, y=1.0)
     expected = stats.norm.logpdf(1.0, np.e, 1.0) + 1.0
     assert made.log_density([1.0]) == pytest.approx(expected, rel=1e-12)
+
+
+def test_what_a_users_function_raises_is_a_model_error():
+    def broken(x, y=None):
+        numpyro.sample("y", dist.Normal(undefined_name, 1.0), obs=y)  # noqa: F821
+
+    with pytest.raises(ModelError, match=r"cannot be run.*NameError.*undefined_name"):
+        from_numpyro(broken, np.ones(3), y=np.ones(3))
+    with pytest.raises(ModelError, match="missing a required argument: 'sigma'"):
+        from_numpyro(models.eight_schools_centred, y=np.ones(8))
+
+
+def test_observed_data_without_a_default_may_come_later():
+    def regression(x, y):
+        slope = numpyro.sample("slope", dist.Normal(0.0, 1.0))
+        numpyro.sample("y", dist.Normal(slope * x, 1.0), obs=y)
+
+    model = from_numpyro(regression, np.ones(3))
+    assert model.missing == ("y",)
+    assert model.coordinates == ("slope",)
+    assert model.given({"y": np.ones(3)}).missing == ()
+
+
+def test_columns_of_a_data_frame_are_data():
+    import pandas as pd
+
+    frame = pd.DataFrame({"sigma": SIGMA, "y": np.arange(8.0)})
+    model = from_numpyro(models.eight_schools_centred, frame["sigma"], y=frame["y"])
+    assert isinstance(model.data["sigma"], np.ndarray)
+
+
+def test_parameters_whose_entries_are_tied_are_known():
+    def model():
+        numpyro.sample("p", dist.Dirichlet(jnp.ones(3)))
+        numpyro.sample("x", dist.HalfNormal(1.0).expand([2]).to_event(1))
+
+    program = from_numpyro(model).program
+    assert not program.is_elementwise("p")
+    assert program.is_elementwise("x")

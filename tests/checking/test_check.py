@@ -71,7 +71,7 @@ def test_an_unconverged_fit_is_told_to_keep_optimising(centred):
     assert not fit.converged
     assert checked.convergence.gradient.p_value < 0.01
     assert any("Keep optimising" in finding.hint for finding in checked.findings)
-    assert "has not converged, so that comes first" in checked.verdict.hint
+    assert "First see to the fit itself" in checked.verdict.hint
 
 
 def test_moments_have_the_promised_columns_and_names(checked):
@@ -198,15 +198,17 @@ def test_true_errors_beside_estimated_ones(noncentred, exact):
     assert table.loc["mu", "ref_mean"] == pytest.approx(exact[0]["mu"], abs=0.6)
     assert np.isfinite(table.loc["mu", "marginal_khat"])
     assert np.isnan(table.loc["theta[0]", "marginal_khat"])  # not a coordinate of q
-    assert "marginal khat can be small" in str(checked)
+    assert "Marginal khat can be small" in str(checked)
 
 
 def test_what_is_not_a_fit_is_refused(noncentred):
     with pytest.raises(TypeError, match=r"must come from vicheck.fit, got Model"):
         vicheck.check(noncentred)
     fit = vicheck.fit(noncentred)
-    with pytest.raises(ValueError, match="num_draws must be positive, got 0"):
+    with pytest.raises(ValueError, match="num_draws must be a positive integer, got 0"):
         vicheck.check(fit, num_draws=0)
+    with pytest.raises(ValueError, match="at least one name or function, got none"):
+        vicheck.check(fit, quantities=[])
     with pytest.raises(ValueError, match="quantities has nu, but the model has: mu, tau"):
         vicheck.check(fit, quantities=["nu"])
     with pytest.raises(TypeError, match="must be a list of names, got the string 'mu'"):
