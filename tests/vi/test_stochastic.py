@@ -16,11 +16,12 @@ from vicheck.model import double_precision, from_log_density
 from vicheck.records import FitStatus
 from vicheck.vi import stochastic
 from vicheck.vi.full_rank import FullRank
+from vicheck.vi.iterates import iterate_diagnostics
 from vicheck.vi.kinds import kind_of
 from vicheck.vi.low_rank import LowRank
 from vicheck.vi.mean_field import MeanField
 from vicheck.vi.solution import silent
-from vicheck.vi.stochastic import Stochastic, iterate_diagnostics
+from vicheck.vi.stochastic import Stochastic
 
 MEAN = np.array([1.0, -0.5, 2.0])
 SD = np.array([0.3, 1.0, 1.5])

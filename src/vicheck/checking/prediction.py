@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -19,6 +20,8 @@ from vicheck.vi.family import Family
 __all__ = ["predictive_density"]
 
 _DRAWS = 4000
+_NUMBERS = 2**25
+"""Log likelihoods, of all points at all draws, that are held: with many points, fewer draws."""
 
 
 def predictive_density(
@@ -31,13 +34,16 @@ def predictive_density(
     """
     held_out = model.given(test_data)
     with double_precision():
+        sites = jax.eval_shape(model.program.log_likelihood, jnp.zeros(model.dim), held_out.data)
+        num_points = sum(math.prod(site.shape) for site in sites.values())
+        num_draws = max(100, min(_DRAWS, _NUMBERS // max(1, num_points)))
         log_p, log_q, points = _densities(
-            model.program, q, jax.random.key(seed), model.data, held_out.data
+            model.program, num_draws, q, jax.random.key(seed), model.data, held_out.data
         )
     log_ratios = np.asarray(log_p) - np.asarray(log_q)
     points = np.asarray(points)
     return Predictive(
-        vi=_summed(points, plain_log_weights(_DRAWS)),
+        vi=_summed(points, plain_log_weights(num_draws)),
         psis=_summed(points, psis_quietly(log_ratios).log_weights),
         num_points=points.shape[1],
     )
@@ -55,11 +61,11 @@ def _summed(points: np.ndarray, log_weights: np.ndarray) -> Measure:
         return Measure(float(each.sum()), float(np.sqrt(np.square(weights * influence).sum())))
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jax.jit, static_argnums=(0, 1))
 def _densities(
-    program: Program, q: Family, key: jax.Array, data: Data, held_out: Data
+    program: Program, num_draws: int, q: Family, key: jax.Array, data: Data, held_out: Data
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    z, log_q = q.sample_and_log_prob(key, _DRAWS)
+    z, log_q = q.sample_and_log_prob(key, num_draws)
 
     def one(z: jax.Array) -> tuple[jax.Array, jax.Array]:
         sites = program.log_likelihood(z, held_out)

@@ -74,9 +74,8 @@ def check(
     >>> checked = vicheck.check(vicheck.fit(model), num_draws=20_000)
     >>> checked.verdict.level
     'usable'
-    >>> print(checked.moments.loc["tau", ["vi_mean", "psis_mean"]].round(1).to_string())
-    vi_mean      2.8
-    psis_mean    3.6
+    >>> bool(checked.moments.loc["tau", "shift"] > 0.1)     # VI has tau too small
+    True
     """
     from vicheck.model import double_precision
     from vicheck.vi.evaluate import Evaluator
@@ -293,7 +292,7 @@ def _convergence(fit: Fit, seed: int) -> Convergence:
 
         mean, median = relative_changes(solution.elbo_trace, max(2, len(solution.elbo_trace) // 10))
     if len(solution.iterates):
-        from vicheck.vi.stochastic import iterate_diagnostics
+        from vicheck.vi.iterates import iterate_diagnostics
 
         rhat, mcse = iterate_diagnostics(solution.iterates)
     return Convergence(

@@ -162,7 +162,9 @@ class _Run:
     def _first(self) -> tuple[Progress, Floats]:
         """Settle from z = 0 or, when that does not work, from the mode or from random starts."""
         zero = np.zeros(self.program.dim)
-        starts = [(zero, _FIRST_STEPS), (zero, _NEWTON_STEPS)]
+        # Newton steps by an estimated diagonal are no good guide.
+        first_steps = _FIRST_STEPS if self.program.dim <= MAX_DENSE_DIM else 0
+        starts = [(zero, first_steps), (zero, _NEWTON_STEPS)]
         starts += [(start, _NEWTON_STEPS) for start in self._random_starts()]
         ends = []
         for start, newton_steps in starts:
@@ -296,7 +298,7 @@ class _Run:
             # A loose round is enough to see most scouts come back to the fit.
             q = self.kind.moved_to(best.q, end)
             settled = self._call(begin(q, self._first_chunks()), directions, 1, tolerance=_LOOSE)
-            if not _far(np.asarray(settled.q.loc), found, _APART):
+            if not _far(np.asarray(settled.q.loc), found, _FAR):
                 continue
             settled = self._run(begin(settled.q, self._first_chunks()), directions)
             settled, _ = self._persist(settled, directions)

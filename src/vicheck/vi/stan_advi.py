@@ -21,9 +21,10 @@ from vicheck.model import Data, Model, Program
 from vicheck.records import FitStatus
 from vicheck.vi.curvature import Curvature
 from vicheck.vi.family import Family
+from vicheck.vi.iterates import max_rows, row_of
 from vicheck.vi.kinds import Kind
 from vicheck.vi.solution import Report, Solution
-from vicheck.vi.stochastic import find_start, lower_triangular, max_rows, row_of, steps_at_once
+from vicheck.vi.stochastic import find_start, lower_triangular, steps_at_once
 
 __all__ = ["ETAS", "StanAdvi", "relative_changes"]
 

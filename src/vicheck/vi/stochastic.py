@@ -24,6 +24,14 @@ from vicheck.records import FitStatus
 from vicheck.vi.curvature import Curvature
 from vicheck.vi.family import Family
 from vicheck.vi.full_rank import FullRank
+from vicheck.vi.iterates import (
+    MAX_MCSE,
+    MAX_RHAT,
+    distance,
+    iterate_diagnostics,
+    max_rows,
+    row_of,
+)
 from vicheck.vi.kinds import Kind
 from vicheck.vi.solution import Report, Solution
 
@@ -33,10 +41,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Stochastic",
     "find_start",
-    "iterate_diagnostics",
     "lower_triangular",
-    "max_rows",
-    "row_of",
     "steps_at_once",
 ]
 
@@ -49,12 +54,8 @@ _START_SCALE = 0.1
 _FORGETTING = 0.99
 """Adam's b2. Squared gradients far from the optimum may be 1e12 times those near it, and take 30
 times as many steps to be forgotten as 1 / (1 - b2): the usual 0.999 would outlast the run."""
-_MAX_RHAT, _MAX_MCSE = 1.1, 0.05
-_FEWEST_ROWS = 20
-"""With fewer iterates nothing is said about convergence."""
 _MAX_GRADIENT = 0.5
 """In sds. An average gradient above it means that q is still on its way, however slowly."""
-_COLUMNS_AT_ONCE = 2048
 _NUMBERS_AT_ONCE = 2**22
 """Numbers of noise that are on their way to compiled code at a time: 32 MB."""
 
@@ -140,77 +141,9 @@ class Stochastic:
         return -(-(self.num_steps - self.num_steps // 2) // max_rows(dim))
 
 
-def iterate_diagnostics(iterates: Floats) -> tuple[float, float]:
-    """Return the largest split R-hat and Monte Carlo standard error of averaged iterates.
-
-    Parameters
-    ----------
-    iterates
-        Means and log sds, shape ``(n, 2 d)``, in the order of the steps.
-
-    Returns
-    -------
-    rhat_max, mcse_max
-        The second is the error of an average: of the means in units of the sds, and of the log
-        sds. R-hat counts as 1 for an entry whose iterates vary by less than 0.05 in these units:
-        it has no scale, and would tell late iterates that hardly move apart by rounding errors.
-        Both are NaN when there are fewer than 20 iterates.
-
-    References
-    ----------
-    Dhaka, Catalina, Andersen, Magnusson, Huggins and Vehtari (2020). Robust, accurate stochastic
-    optimization for variational inference.
-    """
-    if len(iterates) < _FEWEST_ROWS:
-        return np.nan, np.nan
-    dim = iterates.shape[1] // 2
-    worst = []
-    for first in range(0, dim, _COLUMNS_AT_ONCE):
-        last = min(first + _COLUMNS_AT_ONCE, dim)
-        log_sd = iterates[:, dim + first : dim + last]
-        mean = iterates[:, first:last] / np.exp(log_sd.mean(axis=0))
-        worst.append(_rhat_and_mcse(np.concatenate([mean, log_sd], axis=1)))
-    rhat, mcse = np.max(worst, axis=0)
-    return float(rhat), float(mcse)
-
-
-def _rhat_and_mcse(iterates: Floats) -> tuple[float, float]:
-    from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
-
-    half = len(iterates) // 2
-    # Both halves as chains of their own: a drift from one to the other counts as error.
-    chains = np.stack([iterates[:half], iterates[-half:]])
-    spread = iterates.std(axis=0)
-    with np.errstate(all="ignore"):
-        rhat = np.where(spread < _MAX_MCSE, 1.0, split_gelman_rubin(iterates[None]))
-        ess = effective_sample_size(chains)
-    # Not defined for constants, and negative for iterates that swing to and fro.
-    ess = np.where((ess > 0.0) & (ess < 2 * half), ess, 2 * half)
-    mcse = spread / np.sqrt(ess)
-    return float(rhat.max()), float(mcse.max())
-
-
-def _distance(row: Floats, iterates: Floats) -> float:
-    """Return the largest difference from the mean iterate, in sds or log sds."""
-    if not len(iterates):
-        return np.nan
-    difference, dim = np.abs(row - iterates.mean(axis=0)), len(row) // 2
-    return float(max((difference[:dim] / np.exp(row[dim:])).max(), difference[dim:].max()))
-
-
-def max_rows(dim: int) -> int:
-    """Return how many iterates are kept: about 1000, fewer where they would exceed 50 MB."""
-    return max(_FEWEST_ROWS, min(1000, 3_000_000 // dim))
-
-
 def steps_at_once(num_steps: int, numbers_per_step: int) -> int:
     """Return for how many steps noise is made at a time."""
     return max(1, min(num_steps, _NUMBERS_AT_ONCE // numbers_per_step))
-
-
-def row_of(q: Family) -> jax.Array:
-    """Return what is kept of an iterate: means and log sds."""
-    return jnp.concatenate([q.loc, jnp.log(q.sd)])
 
 
 def lower_triangular(gradient: Family) -> Family:
@@ -289,8 +222,8 @@ class _Run:
         rhat, mcse = iterate_diagnostics(iterates)
         row, gradient_norm = map(np.asarray, _describe(self.state.average, self.state.gradient))
         # Averaged parameters need not have the averaged sd: low rank factors may cancel.
-        error = max(mcse, _distance(row, iterates))
-        settled = rhat < _MAX_RHAT and error < _MAX_MCSE and gradient_norm < _MAX_GRADIENT
+        error = max(mcse, distance(row, iterates))
+        settled = rhat < MAX_RHAT and error < MAX_MCSE and gradient_norm < _MAX_GRADIENT
         if status is FitStatus.MAX_ITERATIONS and settled:
             status = FitStatus.CONVERGED
         return Solution(
