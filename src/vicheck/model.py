@@ -21,6 +21,7 @@ __all__ = [
     "Program",
     "double_precision",
     "from_log_density",
+    "is_finite",
     "labels",
     "ravel",
     "unravel",
@@ -86,7 +87,7 @@ class Program(abc.ABC):
 
     def log_density_of_minibatch(self, z: jax.Array, data: Data, key: jax.Array) -> jax.Array:
         """Return an unbiased estimate of the log density from a random part of the data."""
-        raise NotImplementedError
+        raise ModelError("this model has no minibatches: it has no plate with subsample_size")
 
     def log_likelihood(self, z: jax.Array, data: Data) -> dict[str, jax.Array]:
         """Log likelihood of each observation, by the name of its site."""
@@ -316,6 +317,12 @@ def unravel(z: jax.Array, layout: Layout) -> dict[str, jax.Array]:
 def ravel(parts: Mapping[str, Any], layout: Layout) -> jax.Array:
     """Join named parts to a flat vector."""
     return jnp.concatenate([jnp.ravel(jnp.asarray(parts[name], float)) for name, _ in layout])
+
+
+def is_finite(program: Program, z: jax.Array, data: Data) -> jax.Array:
+    """Whether the log density and its gradient are finite at z."""
+    value, gradient = jax.value_and_grad(program.log_density)(z, data)
+    return jnp.isfinite(value) & jnp.isfinite(gradient).all()
 
 
 @partial(jax.jit, static_argnums=0)

@@ -17,7 +17,7 @@ from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 from numpyro.infer.hmc import hmc
 
 from vicheck.errors import ModelError
-from vicheck.model import Data, Model, Program, double_precision, labels
+from vicheck.model import Data, Model, Program, double_precision, is_finite, labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -217,11 +217,7 @@ def _find_starts(model: Model, num_chains: int, rng: np.random.Generator) -> Flo
 
 @partial(jax.jit, static_argnums=0)
 def _are_finite(program: Program, z: jax.Array, data: Data) -> jax.Array:
-    def at(z: jax.Array) -> jax.Array:
-        value, gradient = jax.value_and_grad(program.log_density)(z, data)
-        return jnp.isfinite(value) & jnp.isfinite(gradient).all()
-
-    finite: jax.Array = lax.map(at, z)
+    finite: jax.Array = lax.map(lambda row: is_finite(program, row, data), z)
     return finite
 
 

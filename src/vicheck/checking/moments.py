@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.records import PsisResult
 from vicheck.stats.estimates import (
     expectation,
     importance_log_weights,
     khat_of,
     plain_log_weights,
 )
-from vicheck.stats.psis import psis_quietly
 from vicheck.verdict import choose_estimate
 
 if TYPE_CHECKING:
@@ -32,14 +32,16 @@ _BLOCK = 2**24
 """Numbers that are worked on at a time."""
 
 
-def moments_table(values: Floats, log_ratios: Floats, names: tuple[str, ...]) -> pd.DataFrame:
+def moments_table(
+    values: Floats, log_ratios: Floats, smoothed: PsisResult, names: tuple[str, ...]
+) -> pd.DataFrame:
     """Return a row for each quantity; ``values`` has shape ``(S, Q)``.
 
-    ``mcse`` is that of ``psis_mean``. ``shift`` is PSIS minus VI in sds of the posterior.
+    ``smoothed`` is the PSIS of the log ratios. ``mcse`` is that of ``psis_mean``. ``shift`` is PSIS
+    minus VI in sds of the posterior.
     """
     import pandas as pd
 
-    smoothed = psis_quietly(log_ratios)
     weights = {
         "vi": plain_log_weights(len(values)),
         "is": importance_log_weights(log_ratios),

@@ -111,11 +111,16 @@ class Check:
         VI in sds of the posterior, ``khat`` governs the error of this quantity's mean, and ``use``
         is "vi", "psis" or "neither". Computed when first asked for.
         """
-        table = moments_table(self.values, self.log_ratios[: len(self.values)], self.names)
+        log_ratios = self.log_ratios[: len(self.values)]
+        table = moments_table(self.values, log_ratios, self._psis_of_kept, self.names)
         if misses_a_mode(self.pooled, self.psis.threshold):
             table["use"] = "neither"
         for name, column in self.extra.items():
             table[name] = [column.get(row, np.nan) for row in table.index]
+            if name == "ref_sd":  # the errors of the means, in sds of the reference
+                for way in ("vi", "psis"):
+                    difference = table[f"{way}_mean"] - table["ref_mean"]
+                    table[f"{way}_error"] = difference / table["ref_sd"]
         return table
 
     @property
@@ -128,12 +133,12 @@ class Check:
             for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
         }
 
-    @property
-    def _log_weights(self) -> Floats:
-        """Log weights of the draws that were kept."""
+    @cached_property
+    def _psis_of_kept(self) -> PsisResult:
+        """PSIS of the draws that were kept: all of them, unless memory forbade it."""
         if len(self.values) == self.psis.num_draws:
-            return self.psis.log_weights
-        return psis_quietly(self.log_ratios[: len(self.values)]).log_weights
+            return self.psis
+        return psis_quietly(self.log_ratios[: len(self.values)])
 
     def resample(self, num_draws: int, *, replace: bool = True, seed: int = 0) -> dict[str, Floats]:
         """Draw from the posterior, as far as the smoothed weights can: draws of equal weight.
@@ -152,7 +157,7 @@ class Check:
         ValueError
             When the weights are undefined, or too few draws have any.
         """
-        log_weights = self._log_weights
+        log_weights = self._psis_of_kept.log_weights
         if np.isnan(log_weights).any():
             raise ValueError(f"the draws have no weights: {self.psis.message}")
         with np.errstate(under="ignore"):
@@ -178,7 +183,7 @@ class Check:
         stats = {
             "log_p": self.log_p[:size],
             "log_q": self.log_q[:size],
-            "log_weights": self._log_weights,
+            "log_weights": self._psis_of_kept.log_weights,
         }
         return to_datatree(self.draws, stats, {"khat": self.khat, "verdict": str(self.verdict)})
 

@@ -13,7 +13,7 @@ from vicheck.model import Data, Program
 from vicheck.records import FitStatus
 from vicheck.vi.compiling import compiled
 from vicheck.vi.curvature import Curvature, climb
-from vicheck.vi.family import Family
+from vicheck.vi.family import Family, moved
 from vicheck.vi.lbfgs import minimise
 from vicheck.vi.noise import CHUNK, standardised
 from vicheck.vi.objective import objective_of_step
@@ -196,12 +196,9 @@ def climb_from(
 def descend(program: Program, starts: Any, directions: Any, data: Data) -> jax.Array:
     """Follow ``-log_p`` downhill from each start, in the units of a fit, to modes; else NaN."""
 
-    def moved(z: jax.Array, step: jax.Array) -> jax.Array:
-        return z + (directions * step if directions.ndim == 1 else directions @ step)
-
     def from_start(z: jax.Array) -> jax.Array:
         end = minimise(
-            jax.value_and_grad(lambda step: -program.log_density(moved(z, step), data)),
+            jax.value_and_grad(lambda step: -program.log_density(moved(z, step, directions), data)),
             jnp.zeros_like(z),
             tolerance=_ARRIVED,
             max_evaluations=SCOUT_EVALUATIONS,
@@ -209,6 +206,6 @@ def descend(program: Program, starts: Any, directions: Any, data: Data) -> jax.A
         )
         # A scout that is still on its way has found no mode: down a funnel there is none.
         arrived = jnp.max(jnp.abs(end.gradient)) < _ARRIVED
-        return jnp.where(arrived, moved(z, end.x), jnp.nan)
+        return jnp.where(arrived, moved(z, end.x, directions), jnp.nan)
 
     return lax.map(from_start, jnp.asarray(starts))

@@ -19,7 +19,7 @@ from jax import lax
 from numpy.typing import NDArray
 
 from vicheck.errors import ModelError
-from vicheck.model import Data, Model, Program
+from vicheck.model import Data, Model, Program, is_finite
 from vicheck.records import FitStatus
 from vicheck.vi.curvature import Curvature
 from vicheck.vi.family import Family
@@ -153,6 +153,9 @@ def lower_triangular(gradient: Family) -> Family:
     return gradient
 
 
+_is_finite = partial(jax.jit, static_argnums=0)(is_finite)
+
+
 def find_start(program: Program, data: Data, starts: Floats) -> tuple[Floats, int]:
     """Return the first of the starts with finite density and gradient, and how many were tried.
 
@@ -271,12 +274,6 @@ class _Run:
         count = -(-max(after - half, 0) // stride) - -(-max(before - half, 0) // stride)
         if count:
             self.rows.append(np.asarray(rows)[:count])
-
-
-@partial(jax.jit, static_argnums=0)
-def _is_finite(program: Program, z: jax.Array, data: Data) -> jax.Array:
-    value, gradient = jax.value_and_grad(program.log_density)(z, data)
-    return jnp.isfinite(value) & jnp.isfinite(gradient).all()
 
 
 @partial(jax.jit, static_argnums=0)
