@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from vicheck.errors import ModelError
 
@@ -24,6 +25,8 @@ __all__ = [
     "is_finite",
     "labels",
     "ravel",
+    "replicate_many",
+    "simulate_many",
     "unravel",
 ]
 
@@ -93,8 +96,16 @@ class Program(abc.ABC):
         """Log likelihood of each observation, by the name of its site."""
         raise ModelError("this model has no likelihood of its own: it is a bare log density")
 
+    def is_decreasing(self, name: str) -> bool:
+        """Whether a parameter falls where its entry of z rises."""
+        return False
+
     def simulate(self, key: jax.Array, data: Data) -> tuple[jax.Array, Data]:
-        """Draw z from the prior and then the observed data; the rest of the data stays."""
+        """Draw z from the prior and then the observed data, given the rest of the data."""
+        raise ModelError("this model cannot simulate data: it is a bare log density")
+
+    def replicate(self, key: jax.Array, z: jax.Array, data: Data) -> Data:
+        """Draw the observed data given z and the rest of the data."""
         raise ModelError("this model cannot simulate data: it is a bare log density")
 
 
@@ -176,8 +187,8 @@ class Model:
             The unconstrained parameters, and the data with what is observed replaced.
         """
         with double_precision():
-            z, data = self.program.simulate(jax.random.key(seed), self.data)
-            return np.asarray(z), jax.tree.map(np.asarray, data)
+            z, simulated = simulate_many(self.program, np.array([seed]), self.data)
+            return np.asarray(z[0]), self.data | jax.tree.map(lambda a: np.asarray(a[0]), simulated)
 
     def _as_rows(self, z: Any) -> np.ndarray:
         self.require_data()
@@ -323,6 +334,24 @@ def is_finite(program: Program, z: jax.Array, data: Data) -> jax.Array:
     """Whether the log density and its gradient are finite at z."""
     value, gradient = jax.value_and_grad(program.log_density)(z, data)
     return jnp.isfinite(value) & jnp.isfinite(gradient).all()
+
+
+@partial(jax.jit, static_argnums=0)
+def simulate_many(program: Program, seeds: Any, data: Data) -> tuple[jax.Array, Data]:
+    """Draw z and the observed data once for each seed.
+
+    One after the other: batched random numbers take three times as long to compile.
+    """
+    return lax.map(lambda seed: program.simulate(jax.random.key(seed), data), jnp.asarray(seeds))
+
+
+@partial(jax.jit, static_argnums=0)
+def replicate_many(program: Program, seeds: Any, z: Any, data: Data) -> Data:
+    """Draw the observed data given each row of z."""
+    return lax.map(
+        lambda pair: program.replicate(jax.random.key(pair[0]), pair[1], data),
+        (jnp.asarray(seeds), jnp.asarray(z)),
+    )
 
 
 @partial(jax.jit, static_argnums=0)

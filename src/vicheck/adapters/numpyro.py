@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpyro import handlers
-from numpyro.distributions import biject_to
+from numpyro.distributions import biject_to, constraints
 from numpyro.distributions.transforms import IndependentTransform
 from numpyro.infer.util import constrain_fn, potential_energy
 from numpyro.primitives import Messenger
@@ -22,6 +22,8 @@ from vicheck.model import Data, Layout, Model, Program, as_data, double_precisio
 
 __all__ = ["from_numpyro"]
 
+_BOUNDED_ABOVE = (type(constraints.less_than(0.0)), type(constraints.less_than_eq(0.0)))
+_INDEPENDENT = type(constraints.independent(constraints.real, 1))
 _HINT_DISCRETE = "marginalise it out, for example with dist.MixtureSameFamily"
 
 
@@ -106,6 +108,8 @@ class _NumpyroProgram(Program):
     """Plates that see only a part of the data at a time."""
     joint: tuple[str, ...] = ()
     """Parameters whose constraint ties their entries together, such as a simplex."""
+    decreasing: tuple[str, ...] = ()
+    """Parameters that are bounded above only: they fall where z rises."""
 
     def log_density(self, z: jax.Array, data: Data) -> jax.Array:
         return self._log_density(_WholePlates(self.function), z, data)
@@ -151,11 +155,18 @@ class _NumpyroProgram(Program):
             if site["type"] == "sample" and site["is_observed"]
         }
 
+    def is_decreasing(self, name: str) -> bool:
+        return name in self.decreasing
+
     def simulate(self, key: jax.Array, data: Data) -> tuple[jax.Array, Data]:
         sites = self._draw(key, data)
         theta = {name: sites[name]["value"] for name, _ in self.layout}
         simulated = {name: sites[site]["value"] for name, site in self.targets}
-        return self.unconstrain(theta, data | simulated), data | simulated
+        return self.unconstrain(theta, data | simulated), simulated
+
+    def replicate(self, key: jax.Array, z: jax.Array, data: Data) -> Data:
+        sites = self._draw(key, data, self.constrain(z, data))
+        return {name: sites[site]["value"] for name, site in self.targets}
 
     def imagine(self, data: Data, missing: tuple[str, ...]) -> Data:
         """Return arrays of the right shapes in place of data that has not been given."""
@@ -174,7 +185,7 @@ class _NumpyroProgram(Program):
 
     def with_layout(self, data: Data) -> _NumpyroProgram:
         """Return the program that knows its parameters, or say why the model cannot be used."""
-        layout, subsampled, joint = [], [], []
+        layout, subsampled, joint, decreasing = [], [], [], []
         for name, site in self._sites_at_zero(data).items():
             if site["type"] == "plate" and site["infer"]["subsampled"]:
                 subsampled.append(name)
@@ -192,6 +203,8 @@ class _NumpyroProgram(Program):
             transform = biject_to(site["fn"].support)
             if _base(transform).codomain.event_dim:
                 joint.append(name)
+            if isinstance(_base_constraint(site["fn"].support), _BOUNDED_ABOVE):
+                decreasing.append(name)
             layout.append((name, tuple(transform.inverse_shape(site["fn"].shape()))))
         if not layout:
             raise ModelError("the model has no parameters: every site is observed")
@@ -202,6 +215,7 @@ class _NumpyroProgram(Program):
             tuple(layout),
             tuple(subsampled),
             tuple(joint),
+            tuple(decreasing),
         )
 
     def check_data(self, data: Data) -> None:
@@ -249,10 +263,15 @@ class _NumpyroProgram(Program):
         function = handlers.substitute(_WholePlates(self.function), data=known)
         return handlers.trace(function).get_trace(**self._arguments(data))
 
-    def _draw(self, key: jax.Array, data: Data) -> dict[str, Any]:
+    def _draw(
+        self, key: jax.Array, data: Data, theta: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Draw every site, or those that are not parameters given in ``theta``."""
         observed = {name for name, _ in self.targets}
         arguments = self._arguments({k: v for k, v in data.items() if k not in observed})
-        function = handlers.seed(_NoImproper(_WholePlates(self.function)), key)
+        known = {} if theta is None else {name: theta[name] for name, _ in self.layout}
+        function = handlers.substitute(_NoImproper(_WholePlates(self.function)), data=known)
+        function = handlers.seed(function, key)
         sites = handlers.trace(function).get_trace(**arguments, **dict.fromkeys(observed))
         for name, site in self.targets:
             if site not in sites:
@@ -324,6 +343,13 @@ def _base(transform: Any) -> Any:
     while isinstance(transform, IndependentTransform):
         transform = transform.base_transform
     return transform
+
+
+def _base_constraint(constraint: Any) -> Any:
+    """Return the constraint of single entries inside one of independent entries."""
+    while isinstance(constraint, _INDEPENDENT):
+        constraint = constraint.base_constraint
+    return constraint
 
 
 def _bind(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> dict[str, Any]:

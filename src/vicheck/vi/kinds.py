@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
 from vicheck.vi.curvature import Curvature
 from vicheck.vi.family import Family
@@ -39,15 +40,15 @@ class Kind:
         """Whether q has no correlations of its own along which its mean could move."""
         return self.name != "full_rank"
 
-    def start(self, z: Any, curvature: Curvature, shrink: float = 1.0) -> Family:
+    def start(self, z: Any, curvature: Curvature, shrink: Any = 1.0) -> Family:
         """Return the member that matches the curvature at z, its scales shrunk by a factor."""
-        scale: Any = shrink / np.sqrt(curvature.precisions)
+        scale = shrink / jnp.sqrt(curvature.precisions)
         if self.name == "mean_field":
-            return MeanField(z, np.log(scale))
-        roots = shrink * np.asarray(curvature.directions)
+            return MeanField(z, jnp.log(scale))
+        roots = shrink * jnp.asarray(curvature.directions)
         if self.name == "full_rank":
             return FullRank(z, _lower_triangular(roots))
-        return LowRank(z, np.log(scale), _widest(roots, scale, self.rank))
+        return LowRank(z, jnp.log(scale), _widest(roots, scale, self.rank))
 
     def moved_to(self, q: Family, z: Any) -> Family:
         """Return q with another mean."""
@@ -73,19 +74,19 @@ def kind_of(name: str, dim: int, rank: int | None) -> Kind:
     return Kind(name, rank)
 
 
-def _lower_triangular(roots: NDArray[np.float64]) -> Any:
+def _lower_triangular(roots: jax.Array) -> jax.Array:
     """Return the Cholesky factor of ``roots @ roots.T`` without forming that product."""
     if roots.ndim == 1:
-        return np.diag(roots)
-    upper: Any = np.linalg.qr(roots.T, mode="r")
-    return np.asarray(upper.T * np.sign(np.diagonal(upper)))
+        return jnp.diag(roots)
+    upper = jnp.linalg.qr(roots.T, mode="r")
+    return upper.T * jnp.sign(jnp.diagonal(upper))
 
 
-def _widest(roots: NDArray[np.float64], scale: Any, rank: int) -> Any:
+def _widest(roots: jax.Array, scale: jax.Array, rank: int) -> jax.Array:
     """Return the directions in which the posterior is widest, compared with its own scales."""
     if roots.ndim == 1:
         # No directions are known. Zero would be a saddle point, so a little of everything.
         noise = np.random.default_rng(0).standard_normal((len(scale), rank))
         return 0.1 * scale[:, None] * noise / np.sqrt(rank)
-    widths = np.square(roots / scale[:, None]).sum(axis=0)
-    return np.asarray(roots[:, np.argsort(-widths)[:rank]])
+    widths = jnp.square(roots / scale[:, None]).sum(axis=0)
+    return roots[:, jnp.argsort(-widths)[:rank]]

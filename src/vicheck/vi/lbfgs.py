@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-__all__ = ["Minimum", "minimise"]
+__all__ = ["Memory", "Minimum", "minimise", "no_memory"]
 
 _ARMIJO = 1e-4
 _MAX_DENSE = 256
@@ -33,6 +33,8 @@ class Minimum(NamedTuple):
     num_evaluations: jax.Array
     stalled: jax.Array
     """No descent could be found although the gradient is above the tolerance."""
+    memory: Memory
+    """What was learnt of the Hessian, for a later call on nearly the same function."""
 
 
 class _Dense(NamedTuple):
@@ -90,6 +92,9 @@ class _Limited(NamedTuple):
         return -direction
 
 
+Memory = _Dense | _Limited
+
+
 class _State(NamedTuple):
     x: jax.Array
     value: jax.Array
@@ -108,6 +113,7 @@ def minimise(
     tolerance: Any,
     max_evaluations: Any,
     longest: jax.Array,
+    memory: Memory | None = None,
 ) -> Minimum:
     """Minimise a function until no entry of its gradient exceeds a tolerance.
 
@@ -123,6 +129,8 @@ def minimise(
         Stop after this many evaluations.
     longest
         Largest change of each entry of ``x`` in one step.
+    memory
+        What an earlier call has learnt; nothing by default.
     """
     # The start is evaluated by the loop itself, as its first trial, to compile the function once.
     start = _State(
@@ -131,7 +139,7 @@ def minimise(
         gradient=jnp.full_like(x, jnp.inf),
         direction=jnp.zeros_like(x),
         fraction=jnp.ones((), x.dtype),
-        memory=_empty(x),
+        memory=no_memory(x) if memory is None else memory,
         num_evaluations=jnp.zeros((), jnp.int64),
         stalled=jnp.array(False),
     )
@@ -156,10 +164,11 @@ def minimise(
         return after._replace(stalled=after.stalled | (first & ~finite))
 
     end = lax.while_loop(unfinished, advance, start)
-    return Minimum(end.x, end.value, end.gradient, end.num_evaluations, end.stalled)
+    return Minimum(end.x, end.value, end.gradient, end.num_evaluations, end.stalled, end.memory)
 
 
-def _empty(x: jax.Array) -> _Dense | _Limited:
+def no_memory(x: jax.Array) -> Memory:
+    """Return what is known of the Hessian before anything is learnt."""
     count = jnp.zeros((), jnp.int64)
     if x.size <= _MAX_DENSE:
         return _Dense(jnp.eye(x.size, dtype=x.dtype), count)
@@ -201,7 +210,7 @@ def _step_back(state: _State, value: jax.Array, slope: jax.Array, longest: jax.A
     # When the memory misleads, forget it and go downhill once; when that fails too, it is over.
     forget = fraction < _SHORTEST
     memory = jax.tree.map(
-        lambda fresh, old: jnp.where(forget, fresh, old), _empty(state.x), state.memory
+        lambda fresh, old: jnp.where(forget, fresh, old), no_memory(state.x), state.memory
     )
     return state._replace(
         direction=jnp.where(forget, _shortened(-state.gradient, longest), state.direction),

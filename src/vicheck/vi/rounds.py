@@ -1,38 +1,38 @@
-"""The compiled part of the deterministic solver: optimise, take new units, double the draws."""
+"""The compiled part of the deterministic solver: a fit, or many, from start to end in one call.
+
+A fit goes in rounds. The first starts from the curvature of the posterior and is loose. Each later
+one optimises the ELBO on fixed draws; once its gradient vanishes the draws are doubled, until q
+stays the same. Where rounds get stuck, the units are taken afresh from the curvature at q.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from vicheck.model import Data, Program
 from vicheck.records import FitStatus
 from vicheck.vi.compiling import compiled
-from vicheck.vi.curvature import Curvature, climb
-from vicheck.vi.family import Family, moved
-from vicheck.vi.lbfgs import minimise
+from vicheck.vi.curvature import FLATTEST, climb
+from vicheck.vi.family import moved
+from vicheck.vi.kinds import Kind
+from vicheck.vi.lbfgs import minimise, no_memory
 from vicheck.vi.noise import CHUNK, standardised
 from vicheck.vi.objective import objective_of_step
+from vicheck.vi.progress import CODES, NEW, RUNNING, Progress, takes_directions
 
-__all__ = [
-    "SCOUT_EVALUATIONS",
-    "Progress",
-    "begin",
-    "climb_from",
-    "descend",
-    "run_rounds",
-    "status_of",
-    "with_status",
-]
+__all__ = ["LOOSE", "SCOUT_EVALUATIONS", "Limits", "descend", "settle"]
 
 SCOUT_EVALUATIONS = 60
 _ARRIVED = 0.1
 """Gradient, in sds, at which a scout has found a mode."""
 
+LOOSE = 0.1
+"""Gradient, in sds, that is small enough before the units are right."""
 _EVALUATIONS = 100
 """Evaluations from one anchor; then the units are taken afresh."""
 _NEAR = 0.5
@@ -43,153 +43,166 @@ _LONGEST_SHIFT, _LONGEST_GROWTH = 100.0, 1.0
 """Largest change of a mean, in sds, and of a log sd in one step."""
 _INFINITY = 1e8
 """A mean or sd beyond this many times its size at the start has run away."""
-
-_STATUSES = (
-    None,  # still running
-    FitStatus.CONVERGED,
-    FitStatus.MAX_ITERATIONS,
-    FitStatus.STALLED,
-    FitStatus.AT_INFINITY,
-    FitStatus.NOT_FINITE,
-)
-_RUNNING, _CONVERGED, _MAX_ITERATIONS, _STALLED, _AT_INFINITY, _NOT_FINITE = range(6)
+_LEAST_PRECISION = 0.1
+"""Curvature, in units of q's own precisions, below which the density counts as flat."""
+_ROUNDS, _PATIENCE = 12, 8
+"""Rounds before the curvature is taken afresh, and how often that is done."""
 
 
-class Progress(NamedTuple):
-    """How far a fit has come; rounds can be interrupted after any and go on from here."""
+class Limits(NamedTuple):
+    """When to stop."""
 
-    q: Family
-    num_chunks: Any
-    former_loc: Any
-    """Means at the optimum with half the draws."""
-    former_sd: Any
-    sd: Any
-    value: Any
-    norm: Any
-    """Largest entry of the gradient, in sds."""
-    error: Any
-    """Largest change of a mean or log sd, in sds, when the draws were last doubled."""
-    first_size: Any
-    num_evaluations: Any
-    num_rounds: Any
-    code: Any
-
-
-def begin(q: Family, num_chunks: int) -> Progress:
-    """Return the progress of a fit that has not begun."""
-    # NumPy's numbers have one type each; Python's would compile the rounds twice.
-    nothing = np.full(q.dim, np.inf)
-    return Progress(
-        q=jax.tree.map(lambda leaf: np.asarray(leaf, float), q),
-        num_chunks=np.int64(num_chunks),
-        former_loc=nothing,
-        former_sd=nothing,
-        sd=nothing,
-        value=np.float64(np.inf),
-        norm=np.float64(np.inf),
-        error=np.float64(np.inf),
-        first_size=np.float64(0.0),
-        num_evaluations=np.int64(0),
-        num_rounds=np.int64(0),
-        code=np.int64(_RUNNING),
-    )
-
-
-def status_of(progress: Progress) -> FitStatus | None:
-    """Return how the rounds have ended, or None while they go on."""
-    return _STATUSES[int(progress.code)]
-
-
-def with_status(progress: Progress, status: FitStatus) -> Progress:
-    """Return the progress with another end."""
-    return progress._replace(code=np.int64(_STATUSES.index(status)))
+    tolerance: Any
+    sampling_tolerance: Any
+    max_chunks: Any
+    budget: Any
+    """Density evaluations of one call; more calls go on from there."""
 
 
 @compiled
-def run_rounds(
-    program: Program,
+def settle(
+    what: tuple[Program, Kind],
     progress: Progress,
-    directions: Any,
     noise: Any,
-    data: Data,
-    tolerance: Any,
-    sampling_tolerance: Any,
-    max_chunks: Any,
-    max_rounds: Any,
-    budget: Any,
+    own: Data,
+    shared: Data,
+    limits: Limits,
 ) -> Progress:
-    """Optimise until the gradient vanishes, double the draws, and so on until q stays the same.
+    """Carry fits on, one after the other, until each has ended or has used up its budget.
 
-    Stops early after a number of density evaluations, the budget, and can then be called again.
+    One after the other, because fits of one batch take very different numbers of steps, and
+    because the draws of one fit fill a processor's registers already.
     """
-    until = progress.num_evaluations + budget
+
+    def of_one(lane: tuple[Progress, Any, Data]) -> Progress:
+        return _settle_one(*what, *lane[:2], shared | lane[2], limits)
+
+    return lax.map(of_one, (progress, noise, own))
+
+
+def _settle_one(
+    program: Program, kind: Kind, progress: Progress, noise: Any, data: Data, limits: Limits
+) -> Progress:
+    until = progress.num_evaluations + limits.budget
 
     def unfinished(now: Progress) -> jax.Array:
-        return (now.code == _RUNNING) & (now.num_evaluations < until)
+        return (now.code <= RUNNING) & (now.num_evaluations < until)
 
     def advance(now: Progress) -> Progress:
-        # Directions that come as a vector are q's own scales, which change as it does.
-        moves = directions if directions.ndim == 2 else now.q.sd
-        chunks = standardised(noise, now.num_chunks)
-        dim, size = now.q.dim, now.q.step_dim
-        end = minimise(
-            objective_of_step(program, now.q, moves, chunks, now.num_chunks, data),
-            jnp.zeros(size, noise.dtype),
-            tolerance=tolerance,
-            max_evaluations=_EVALUATIONS,
-            longest=jnp.where(jnp.arange(size) < dim, _LONGEST_SHIFT, _LONGEST_GROWTH),
-        )
-        q = now.q.displaced(end.x, moves)
-        sd = q.sd
-        norm = jnp.max(jnp.abs(end.gradient))
-        farthest = jnp.max(jnp.abs(end.x))
-        near = (farthest < _NEAR) | (end.num_evaluations == 1)
-        # Where a density has kinks, no step may be left that descends although the gradient is
-        # not quite zero; what matters is that it is small against the error of the draws.
-        flat = (norm < tolerance) | (end.stalled & (norm < sampling_tolerance))
-        settled = flat & near
-        shift = jnp.max(jnp.abs(q.loc - now.former_loc) / sd)
-        growth = jnp.max(jnp.abs(jnp.log(sd / now.former_sd)))
-        error = jnp.where(settled, jnp.maximum(shift, growth), now.error)
-        done = settled & ((error < sampling_tolerance) | (2 * now.num_chunks > max_chunks))
-        doubled = settled & ~done
-        largest = jnp.maximum(jnp.max(jnp.abs(q.loc)), jnp.max(sd))
-        first_size = jnp.where(now.num_rounds == 0, 1.0 + largest, now.first_size)
-        code = jnp.select(
-            [
-                ~jnp.isfinite(end.value),
-                done,
-                largest > _INFINITY * first_size,
-                end.stalled & (farthest < _UNMOVED) & ~settled,
-                now.num_rounds + 1 >= max_rounds,
-            ],
-            [_NOT_FINITE, _CONVERGED, _AT_INFINITY, _STALLED, _MAX_ITERATIONS],
-            _RUNNING,
-        ).astype(jnp.int64)
-        return Progress(
-            q=q,
-            num_chunks=jnp.where(doubled, 2 * now.num_chunks, now.num_chunks),
-            former_loc=jnp.where(doubled, q.loc, now.former_loc),
-            former_sd=jnp.where(doubled, sd, now.former_sd),
-            sd=sd,
-            value=end.value,
-            norm=norm,
-            error=error,
-            first_size=first_size,
-            num_evaluations=now.num_evaluations + end.num_evaluations * now.num_chunks * CHUNK,
-            num_rounds=now.num_rounds + 1,
-            code=code,
+        units = partial(_with_units, program, kind, data)
+        return _round(
+            program, kind, lax.cond(now.stale, units, lambda same: same, now), noise, data, limits
         )
 
     return lax.while_loop(unfinished, advance, progress)
 
 
-@compiled
-def climb_from(
-    program: Program, z: Any, data: Data, max_steps: Any, floor: Any
-) -> tuple[jax.Array, Curvature]:
-    """Climb the log density by Newton steps; see `vicheck.vi.curvature.climb`."""
-    return climb(program, jnp.asarray(z), data, max_steps, floor)
+def _with_units(program: Program, kind: Kind, data: Data, now: Progress) -> Progress:
+    """Take the curvature at q, or start from there."""
+    first = now.code == NEW
+    z, curvature = climb(
+        program,
+        now.q.loc,
+        data,
+        jnp.where(first, now.newton_steps, 0),
+        jnp.where(first, FLATTEST, _LEAST_PRECISION / jnp.square(now.sd)),
+    )
+    start = kind.start(z, curvature, now.shrink)
+    return now._replace(
+        q=jax.tree.map(lambda new, old: jnp.where(first, new, old), start, now.q),
+        directions=curvature.directions if now.directions.size else now.directions,
+    )
+
+
+def _round(
+    program: Program, kind: Kind, now: Progress, noise: Any, data: Data, limits: Limits
+) -> Progress:
+    first = now.code == NEW
+    # Where no directions are kept they are q's own scales, which change as it does.
+    moves = now.directions if now.directions.size else now.q.sd
+    dim, size = now.q.dim, now.q.step_dim
+    nowhere = jnp.zeros(size, noise.dtype)
+    tolerance = jnp.where(first, LOOSE, limits.tolerance)
+    end = minimise(
+        objective_of_step(
+            program, now.q, moves, standardised(noise, now.num_chunks), now.num_chunks, data
+        ),
+        nowhere,
+        tolerance=tolerance,
+        max_evaluations=_EVALUATIONS,
+        longest=jnp.where(jnp.arange(size) < dim, _LONGEST_SHIFT, _LONGEST_GROWTH),
+        memory=jax.tree.map(
+            lambda kept, fresh: jnp.where(now.memory.num_pairs > 0, kept, fresh),
+            now.memory,
+            no_memory(nowhere),
+        ),
+    )
+    q = now.q.displaced(end.x, moves)
+    sd = q.sd
+    norm = jnp.max(jnp.abs(end.gradient))
+    farthest = jnp.max(jnp.abs(end.x))
+    near = (farthest < _NEAR) | (end.num_evaluations == 1)
+    # Where a density has kinks, no step may be left that descends although the gradient is not
+    # quite zero; what matters is that it is small against the error of the draws.
+    flat = (norm < tolerance) | (end.stalled & (norm < limits.sampling_tolerance))
+    settled = flat & near & ~first
+    shift = jnp.max(jnp.abs(q.loc - now.former_loc) / sd)
+    growth = jnp.max(jnp.abs(jnp.log(sd / now.former_sd)))
+    error = jnp.where(settled, jnp.maximum(shift, growth), now.error)
+    done = settled & (
+        (error < limits.sampling_tolerance) | (2 * now.num_chunks > limits.max_chunks)
+    )
+    doubled = settled & ~done
+
+    largest = jnp.maximum(jnp.max(jnp.abs(q.loc)), jnp.max(sd))
+    first_size = jnp.where(now.num_rounds == 0, 1.0 + largest, now.first_size)
+    unmoved = end.stalled & (farthest < _UNMOVED) & ~settled
+    stuck = ~first & ~done & (unmoved | (now.num_rounds + 1 >= _ROUNDS))
+    sizes = jnp.where(stuck, jnp.roll(now.sizes, -1).at[-1].set(largest), now.sizes)
+    # Stuck four times, and only grown meanwhile: there is no optimum to be found.
+    growing = stuck & (jnp.diff(sizes) > 0.0).all() & (sizes[-1] > 1.2 * sizes[0])
+    again = first | stuck
+    code = jnp.select(
+        [
+            ~jnp.isfinite(end.value),
+            done,
+            ~first & (growing | (largest > _INFINITY * first_size)),
+            stuck & (now.num_retries >= _PATIENCE),
+        ],
+        [
+            CODES[FitStatus.NOT_FINITE],
+            CODES[FitStatus.CONVERGED],
+            CODES[FitStatus.AT_INFINITY],
+            jnp.where(unmoved, CODES[FitStatus.STALLED], CODES[FitStatus.MAX_ITERATIONS]),
+        ],
+        RUNNING,
+    ).astype(jnp.int64)
+
+    def former(latest: jax.Array, kept: jax.Array) -> jax.Array:
+        return jnp.where(doubled, latest, jnp.where(again, jnp.inf, kept))
+
+    stale = again & takes_directions(kind, dim)
+    known = jnp.where(near & ~stale, end.memory.num_pairs, 0)
+    return now._replace(
+        q=q,
+        stale=stale,
+        num_chunks=jnp.where(doubled, 2 * now.num_chunks, now.num_chunks),
+        former_loc=former(q.loc, now.former_loc),
+        former_sd=former(sd, now.former_sd),
+        sd=sd,
+        memory=end.memory._replace(num_pairs=known),
+        value=end.value,
+        norm=norm,
+        error=error,
+        first_size=first_size,
+        sizes=sizes,
+        num_evaluations=now.num_evaluations + end.num_evaluations * now.num_chunks * CHUNK,
+        num_rounds=jnp.where(again, 0, now.num_rounds + 1),
+        num_retries=now.num_retries + stuck,
+        trace=now.trace.at[now.num_traced].set(-end.value, mode="drop"),
+        num_traced=now.num_traced + 1,
+        code=code,
+    )
 
 
 @compiled
