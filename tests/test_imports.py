@@ -24,13 +24,17 @@ ALLOWED = {
     "checking": {
         "adapters", "errors", "model", "nuts", "records", "report", "stats", "verdict", "vi",
     },
+    "calibration": {
+        "__init__", "adapters", "errors", "model", "records", "report", "stats", "verdict", "vi",
+    },
     "paper": set(),
     "cli": {
-        "__init__", "adapters", "checking", "errors", "model", "paper", "records", "stats",
-        "verdict", "vi",
+        "__init__", "adapters", "calibration", "checking", "errors", "model", "paper", "records",
+        "report", "stats", "verdict", "vi",
     },
     "__init__": {
-        "adapters", "checking", "errors", "model", "nuts", "records", "stats", "verdict", "vi",
+        "adapters", "calibration", "checking", "errors", "model", "nuts", "records", "stats",
+        "verdict", "vi",
     },
 }  # fmt: skip
 THIRD_PARTY = {
@@ -40,10 +44,11 @@ THIRD_PARTY = {
     "stats": {"numpy", "scipy", "numba"},
     "vi": {"equinox", "jax", "numpy", "numpyro", "optax", "scipy"},
     "nuts": {"jax", "numpy", "numpyro", "pandas", "scipy"},
-    "verdict": set(),
-    "adapters": {"arviz_base", "jax", "numpy", "numpyro", "pyarrow", "xarray"},
-    "report": {"pandas"},
+    "verdict": {"pandas"},
+    "adapters": {"arviz_base", "distributed", "jax", "numpy", "numpyro", "pyarrow", "xarray"},
+    "report": {"pandas", "rich"},
     "checking": {"jax", "numpy", "pandas", "scipy", "xarray"},
+    "calibration": {"cloudpickle", "jax", "numpy", "pandas", "scipy", "xarray"},
     "paper": {"jax", "numpy", "numpyro"},
     "cli": {"typer", "rich"},
     "__init__": set(),

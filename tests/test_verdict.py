@@ -95,7 +95,7 @@ def test_no_verdict_when_khat_is_undefined(bad):
 
 
 def test_every_undefined_status_has_a_hint():
-    from vicheck.verdict import _UNDEFINED_HINTS
+    from vicheck.verdict.psis import _UNDEFINED_HINTS
 
     defined = {vicheck.PsisStatus.OK, vicheck.PsisStatus.CONSTANT}
     assert set(_UNDEFINED_HINTS) == set(vicheck.PsisStatus) - defined

@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vicheck.adapters.numpyro import from_numpyro
+    from vicheck.calibration.result import Calibration
+    from vicheck.calibration.run import vsbc
     from vicheck.checking.comparison import compare
     from vicheck.checking.result import Check
     from vicheck.checking.run import check, check_draws
-    from vicheck.errors import ModelError, UndefinedKhatWarning
+    from vicheck.errors import ModelError, StoreError, UndefinedKhatWarning
     from vicheck.model import Model, from_log_density
     from vicheck.nuts import reference
     from vicheck.records import PsisResult, PsisStatus
@@ -19,12 +21,14 @@ if TYPE_CHECKING:
     from vicheck.vi.fit import Fit, fit
 
 __all__ = [
+    "Calibration",
     "Check",
     "Fit",
     "Model",
     "ModelError",
     "PsisResult",
     "PsisStatus",
+    "StoreError",
     "UndefinedKhatWarning",
     "__version__",
     "check",
@@ -40,18 +44,21 @@ __all__ = [
     "psis",
     "psis_khat",
     "reference",
+    "vsbc",
 ]
 
 __version__ = "0.2.0"
 
 # Loaded when first used, so that `import vicheck` does not load JAX, NumPyro or pandas.
 _HOMES = {
+    "Calibration": "vicheck.calibration.result",
     "Check": "vicheck.checking.result",
     "Fit": "vicheck.vi.fit",
     "Model": "vicheck.model",
     "ModelError": "vicheck.errors",
     "PsisResult": "vicheck.records",
     "PsisStatus": "vicheck.records",
+    "StoreError": "vicheck.errors",
     "UndefinedKhatWarning": "vicheck.errors",
     "check": "vicheck.checking.run",
     "check_draws": "vicheck.checking.run",
@@ -66,6 +73,7 @@ _HOMES = {
     "psis": "vicheck.stats.psis",
     "psis_khat": "vicheck.stats.psis",
     "reference": "vicheck.nuts",
+    "vsbc": "vicheck.calibration.run",
 }
 
 

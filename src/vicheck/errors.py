@@ -8,11 +8,12 @@ __all__ = [
     "InputFileError",
     "MissingExtraError",
     "ModelError",
+    "StoreError",
     "UndefinedKhatWarning",
     "require_extra",
 ]
 
-_EXTRAS = {"parquet": "pyarrow"}
+_EXTRAS = {"dask": "distributed", "parquet": "pyarrow"}
 
 
 class UndefinedKhatWarning(UserWarning):
@@ -25,6 +26,10 @@ class ModelError(ValueError):
 
 class InputFileError(ValueError):
     """A file could be opened but does not hold what was asked for."""
+
+
+class StoreError(Exception):
+    """A store of results cannot be used, or not be written to; the message says what to do."""
 
 
 class MissingExtraError(ImportError):

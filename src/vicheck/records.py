@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "Average",
     "Convergence",
     "Divergences",
     "Estimate",
@@ -17,6 +18,7 @@ __all__ = [
     "FitStatus",
     "GradientTest",
     "KhatPosterior",
+    "KhatSummary",
     "Measure",
     "PooledModes",
     "Predictive",
@@ -83,6 +85,8 @@ class FitStatus(Enum):
     NOT_FINITE = "the log density is not finite where the fit would have to go"
     NO_STEP_SIZE = "no step size that was tried improves on the start"
     INTERRUPTED = "the fit was interrupted"
+    FAILED = "the fit raised an error"
+    TIMED_OUT = "the fit took longer than its limit"
 
     def __repr__(self) -> str:
         return f"FitStatus.{self.name}"
@@ -339,6 +343,44 @@ class Predictive(Record):
     num_points: int
 
     _nested: ClassVar = {"vi": Measure, "psis": Measure}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Average(Record):
+    """A mean over simulated datasets, in nats, with its 95% interval."""
+
+    mean: float
+    low: float
+    high: float
+    num_used: int
+    """Datasets for which the number is known."""
+    largest_share: float = np.nan
+    """Of a single dataset in the sum of absolute values: near 1, the interval means nothing."""
+
+    def __str__(self) -> str:
+        if not self.num_used:
+            return "not known"
+        # Rounding error of an exact q is shown as 0, and 0.0 turns -0 into it.
+        mean, low, high = (round(each, 6) + 0.0 for each in (self.mean, self.low, self.high))
+        return f"{mean:.3g} [{low:.3g}, {high:.3g}] nats"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class KhatSummary(Record):
+    """khat over simulated datasets, as far as it is defined."""
+
+    median: float
+    low: float
+    """Quantile 0.05."""
+    high: float
+    """Quantile 0.95."""
+    threshold: float
+    """Largest khat that is reliable with this many draws."""
+    share_above: float
+    """Share of the datasets whose khat is not below the threshold."""
+    num_used: int
+    num_undefined: int
+    """Datasets that have an approximation but no khat."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -6,12 +6,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import special, stats
 
 from vicheck.model import double_precision
-from vicheck.vi.noise import CHUNK, base_noise, standardised
+from vicheck.vi.noise import CHUNK, Noise, make_noise, standardised
 
 HALF = CHUNK // 2
+
+
+def base_noise(num_draws, dim, seed):
+    """Return the normal numbers of all chunks, by SciPy."""
+    noise = make_noise(num_draws, dim, seed)
+    return special.ndtri(np.clip((noise.points + noise.shift) % 1.0, 1e-12, 1.0 - 1e-12))
 
 
 def used(noise, num_draws):
@@ -28,13 +34,30 @@ def _standardised(noise, num_chunks):
 def standard(num_draws, dim, seed=0, capacity=None):
     """Return standardised draws, of which there is room for more."""
     with double_precision():
-        noise = jnp.asarray(base_noise(capacity or num_draws, dim, seed))
+        noise = Noise(*map(jnp.asarray, make_noise(capacity or num_draws, dim, seed)))
         found = np.asarray(_standardised(noise, num_draws // CHUNK))
     assert found.dtype == np.float64
     return found
 
 
 CASES = [(dim, n) for dim in (1, 2, 7, 40) for n in (32, 64, 1024)]
+
+
+def test_normal_numbers_are_those_of_scipy():
+    with double_precision():
+        noise = make_noise(64, 5, 3)
+        found = np.stack([noise.normal(chunk) for chunk in range(2)])
+    np.testing.assert_allclose(found, base_noise(64, 5, 3), rtol=1e-12, atol=1e-14)
+
+
+def test_chunks_that_are_not_used_are_zero():
+    assert not standard(64, 5, capacity=256)[2:].any()
+
+
+def test_several_seeds_give_what_each_gives_alone():
+    together = make_noise(64, 5, [3, 4])
+    for row, seed in enumerate((3, 4)):
+        np.testing.assert_array_equal(together.shift[row], make_noise(64, 5, seed).shift)
 
 
 @pytest.mark.parametrize(("dim", "num_draws"), CASES)

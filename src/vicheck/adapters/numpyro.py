@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ __all__ = ["from_numpyro"]
 
 _BOUNDED_ABOVE = (type(constraints.less_than(0.0)), type(constraints.less_than_eq(0.0)))
 _INDEPENDENT = type(constraints.independent(constraints.real, 1))
+_TRACING = threading.RLock()
+"""NumPyro keeps what it traces in one stack for the whole process: one thread at a time."""
 _HINT_DISCRETE = "marginalise it out, for example with dist.MixtureSameFamily"
 
 
@@ -118,7 +121,8 @@ class _NumpyroProgram(Program):
         return self._log_density(handlers.seed(self.function, key), z, data)
 
     def _log_density(self, function: Callable[..., Any], z: jax.Array, data: Data) -> jax.Array:
-        return -potential_energy(function, (), self._arguments(data), unravel(z, self.layout))
+        with _TRACING:
+            return -potential_energy(function, (), self._arguments(data), unravel(z, self.layout))
 
     def is_elementwise(self, name: str) -> bool:
         return name not in self.joint
@@ -128,13 +132,14 @@ class _NumpyroProgram(Program):
         return bool(self.subsampled)
 
     def constrain(self, z: jax.Array, data: Data) -> dict[str, jax.Array]:
-        values = constrain_fn(
-            _WholePlates(self.function),
-            (),
-            self._arguments(data),
-            unravel(z, self.layout),
-            return_deterministic=True,
-        )
+        with _TRACING:
+            values = constrain_fn(
+                _WholePlates(self.function),
+                (),
+                self._arguments(data),
+                unravel(z, self.layout),
+                return_deterministic=True,
+            )
         order = [name for name, _ in self.layout]
         order += [name for name in values if name not in order]
         return {name: jnp.asarray(values[name], float) for name in order}
@@ -261,7 +266,8 @@ class _NumpyroProgram(Program):
     def _trace(self, theta: Mapping[str, Any], data: Data) -> dict[str, Any]:
         known = {name: theta[name] for name, _ in self.layout}
         function = handlers.substitute(_WholePlates(self.function), data=known)
-        return handlers.trace(function).get_trace(**self._arguments(data))
+        with _TRACING:
+            return handlers.trace(function).get_trace(**self._arguments(data))
 
     def _draw(
         self, key: jax.Array, data: Data, theta: Mapping[str, Any] | None = None
@@ -272,7 +278,8 @@ class _NumpyroProgram(Program):
         known = {} if theta is None else {name: theta[name] for name, _ in self.layout}
         function = handlers.substitute(_NoImproper(_WholePlates(self.function)), data=known)
         function = handlers.seed(function, key)
-        sites = handlers.trace(function).get_trace(**arguments, **dict.fromkeys(observed))
+        with _TRACING:
+            sites = handlers.trace(function).get_trace(**arguments, **dict.fromkeys(observed))
         for name, site in self.targets:
             if site not in sites:
                 raise ModelError(
@@ -296,7 +303,8 @@ class _NumpyroProgram(Program):
             captured.update(handlers.trace(function).get_trace(**self._arguments(data)))
 
         try:
-            jax.eval_shape(run, jax.random.key(0), data)
+            with _TRACING:
+                jax.eval_shape(run, jax.random.key(0), data)
         except ModelError:
             raise
         except Exception as error:  # whatever a user's function can raise

@@ -22,7 +22,10 @@ from numpy.typing import NDArray
 
 from vicheck.errors import InputFileError
 
-__all__ = ["load_model_function", "read_data"]
+__all__ = ["PROGRAM_PREFIX", "load_model_function", "read_data"]
+
+PROGRAM_PREFIX = "vicheck_program_"
+"""Names of the modules that files are loaded as begin like this."""
 
 _DEFAULT_NAME = "model"
 
@@ -95,7 +98,7 @@ def _importable(directory: Path) -> Iterator[None]:
 
 def _run_file(path: Path) -> ModuleType:
     """Run a file as a module; it stays in `sys.modules`, where its classes expect to be found."""
-    name = f"vicheck_program_{path.stem}"
+    name = f"{PROGRAM_PREFIX}{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise InputFileError(f"{path} is no Python file: expected a name that ends in .py")

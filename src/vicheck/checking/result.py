@@ -29,7 +29,7 @@ from vicheck.records import (
 )
 from vicheck.stats.divergences import divergences
 from vicheck.stats.psis import psis_quietly
-from vicheck.verdict import judge_check, misses_a_mode, show
+from vicheck.verdict import judge_check, misses_a_mode, show, verdict_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -290,13 +290,7 @@ class Check:
 def summary_lines(check: Check) -> list[str]:
     """Return what was found, line by line, without the table of moments."""
     lines = [check.title] if check.title else []
-    lines += [check.verdict.sentence]
-    lines += [
-        f"  {_MARKS[finding.severity]} {finding.sentence}"
-        for finding in check.findings
-        if finding.sentence != check.verdict.sentence
-    ]
-    lines += [f"What to do: {check.verdict.hint}", ""]
+    lines += [*verdict_lines(check.verdict), ""]
     if check.psis.status in (PsisStatus.OK, PsisStatus.CONSTANT):
         parts = [
             f"khat {show(check.khat)} from {check.psis.num_draws} draws",
@@ -321,6 +315,3 @@ def _table_lines(table: pd.DataFrame) -> list[str]:
     if len(table) > _ROWS_SHOWN:
         lines.append(f"... and {len(table) - _ROWS_SHOWN} more quantities in .moments")
     return lines
-
-
-_MARKS = {"ok": "ok     ", "caution": "caution", "bad": "bad    "}

@@ -10,16 +10,18 @@ import typer
 from vicheck import __version__
 from vicheck.cli.printing import (
     EX_DATAERR,
+    EX_IOERR,
     EX_SOFTWARE,
     EX_UNAVAILABLE,
     EX_USAGE,
     fail,
 )
-from vicheck.errors import InputFileError, MissingExtraError, ModelError
+from vicheck.errors import InputFileError, MissingExtraError, ModelError, StoreError
 
-__all__ = ["app", "main"]
+__all__ = ["INTERRUPTED", "app", "main"]
 
-_INTERRUPTED = 130
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells have it."""
 
 app = typer.Typer(
     name="vicheck",
@@ -39,15 +41,17 @@ def main() -> None:
             sys.exit(EX_USAGE)
         fail(f"{error.format_message()} (vicheck --help lists what there is)", EX_USAGE)
     except typer.Abort:
-        fail("interrupted", _INTERRUPTED)
+        fail("interrupted", INTERRUPTED)
     except MissingExtraError as error:
         fail(str(error), EX_UNAVAILABLE)
     except (InputFileError, ModelError) as error:
         fail(str(error), EX_DATAERR)
+    except StoreError as error:
+        fail(str(error), EX_IOERR)
     except Exception as error:
         fail(f"this is a bug in vicheck, please report it: {error!r}", EX_SOFTWARE)
-    if code == _INTERRUPTED:  # Typer's own status for Ctrl-C
-        fail("interrupted", _INTERRUPTED)
+    if code == INTERRUPTED:  # Typer's own status for Ctrl-C
+        fail("interrupted", INTERRUPTED)
     sys.exit(code or 0)
 
 

@@ -6,32 +6,22 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from vicheck.cli.application import app
-from vicheck.cli.printing import (
-    COLORS,
-    EX_IOERR,
-    EX_NOINPUT,
-    EX_USAGE,
-    EXIT_CODES,
-    fail,
-    strict_json,
-    write,
-)
+from vicheck.cli.loading import Family, Solver, load_model, require_directories, write_files
+from vicheck.cli.printing import EX_USAGE, EXIT_CODES, described, fail, strict_json, write
 from vicheck.errors import ModelError
 
 if TYPE_CHECKING:
     from vicheck.checking.result import Check
     from vicheck.vi.solution import Report
 
-__all__ = ["described"]
+__all__: list[str] = []
 
 _HELP = """Fit a model by variational inference and check the fit.
 
@@ -49,18 +39,6 @@ Examples:
 """
 
 
-class _Family(StrEnum):
-    MEAN_FIELD = "mean_field"
-    FULL_RANK = "full_rank"
-    LOW_RANK = "low_rank"
-
-
-class _Solver(StrEnum):
-    DETERMINISTIC = "deterministic"
-    STOCHASTIC = "stochastic"
-    STAN_ADVI = "stan_advi"
-
-
 @app.command("check", help=_HELP)
 def _check(
     model: Annotated[str, typer.Argument(help="file.py:name or package.module:name.")],
@@ -70,8 +48,8 @@ def _check(
     observed: Annotated[
         list[str] | None, typer.Option(help="An argument that holds observed data; y by default.")
     ] = None,
-    family: Annotated[_Family, typer.Option(help="Family of approximations.")] = _Family.MEAN_FIELD,
-    solver: Annotated[_Solver, typer.Option(help="How to fit.")] = _Solver.DETERMINISTIC,
+    family: Annotated[Family, typer.Option(help="Family of approximations.")] = Family.MEAN_FIELD,
+    solver: Annotated[Solver, typer.Option(help="How to fit.")] = Solver.DETERMINISTIC,
     draws: Annotated[int, typer.Option(min=1, help="Draws from q to check with.")] = 100_000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same bits.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
@@ -79,17 +57,10 @@ def _check(
     save: Annotated[str | None, typer.Option(help="Write the check to this .npz file.")] = None,
 ) -> None:
     """Load a model and its data, fit, check and print."""
-    for path in (report, save):
-        if path is not None and not Path(path).parent.is_dir():
-            fail(f"cannot write {path}: there is no directory {Path(path).parent}", EX_IOERR)
+    require_directories(report, save)
     with _progress() as tell:
         checked = _run(model, data, observed, family, solver, draws, seed, tell)
-    for path, put in ((report, checked.report), (save, checked.save)):
-        if path is not None:
-            try:
-                put(path)
-            except OSError as error:
-                fail(f"cannot write {path}: {error.strerror or error}", EX_IOERR)
+    write_files(((report, checked.report), (save, checked.save)))
     if as_json:
         write([Text(json.dumps(strict_json(checked.to_dict()), indent=2))])
     else:
@@ -107,29 +78,14 @@ def _run(
     seed: int,
     tell: Report,
 ) -> Check:
-    from vicheck.adapters.programs import load_model_function, read_data
-
-    arguments: dict[str, Any] = {}
-    if data is not None:
-        try:
-            arguments = read_data(data)
-        except OSError as error:
-            fail(f"cannot read {data}: {error.strerror or error}", EX_NOINPUT)
-    tell("loading JAX")
-    from vicheck.adapters.numpyro import from_numpyro
+    loaded = load_model(spec, data, observed, tell)
     from vicheck.checking.run import check
-    from vicheck.model import Model
     from vicheck.records import FitStatus
     from vicheck.vi.fit import fit
 
-    loaded = load_model_function(spec)
-    if isinstance(loaded, Model):
-        model = loaded.given(arguments)
-    else:
-        model = from_numpyro(loaded, observed=tuple(observed or ("y",)), **arguments)
     tell("compiling")
     try:
-        fitted = fit(model, family=str(family), solver=str(solver), seed=seed, progress=tell)
+        fitted = fit(loaded, family=str(family), solver=str(solver), seed=seed, progress=tell)
     except ModelError:
         raise
     except ValueError as error:  # options that do not go together
@@ -149,12 +105,3 @@ def _progress() -> Iterator[Report]:
         return
     with console.status("reading") as status:
         yield status.update
-
-
-def described(checked: Check) -> list[Text]:
-    """Return a check as lines for people, the verdict in its colour."""
-    color = f"bold {COLORS[checked.verdict.level]}"
-    return [
-        Text(line, color if line == checked.verdict.sentence else "")
-        for line in str(checked).splitlines()
-    ]

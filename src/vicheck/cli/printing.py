@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 import os
 import sys
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.console import Console
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from vicheck.calibration.result import Calibration
+    from vicheck.checking.result import Check
 
 __all__ = [
     "COLORS",
@@ -19,6 +23,7 @@ __all__ = [
     "EX_SOFTWARE",
     "EX_UNAVAILABLE",
     "EX_USAGE",
+    "described",
     "fail",
     "strict_json",
     "write",
@@ -46,6 +51,15 @@ def write(lines: list[Text]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):  # a reader that hangs up has what it wanted
             fail(f"cannot write the answer: {error.strerror or error}", EX_IOERR)
+
+
+def described(result: Check | Calibration) -> list[Text]:
+    """Return a result as lines for people, the verdict in its colour."""
+    color = f"bold {COLORS[result.verdict.level]}"
+    return [
+        Text(line, color if line == result.verdict.sentence else "")
+        for line in str(result).splitlines()
+    ]
 
 
 def strict_json(value: Any) -> Any:

@@ -1,32 +1,44 @@
-"""Compiled code that is quick to compile: most models are small and fitted a few times."""
+"""Compiled code that is quick to compile where a model is small, and fast where it is large."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import lru_cache, wraps
 from typing import Any, TypeVar, cast
 
 import jax
+import numpy as np
 
 __all__ = ["compiled"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _QUICKER = {"xla_cpu_use_fusion_emitters": False}
-"""XLA's older code generator for CPUs: half the time to compile, and as fast afterwards here."""
+"""XLA's older code generator for CPUs: half the time to compile small models, as fast after that;
+for large ones it makes code that takes twice as long."""
+_LARGE = 2**12
+"""Numbers in z and the data from which on a model is large."""
 
 
 def compiled(function: _F) -> _F:
-    """Compile a function whose first argument is static; compiled code is kept by its arguments."""
+    """Compile a function whose first argument is static: a program, or a tuple that begins so.
 
-    @lru_cache(maxsize=1)
-    def jitted() -> Any:
-        known = _QUICKER if _has_options() else None
-        return jax.jit(function, static_argnums=0, compiler_options=known)
+    Its data is the argument called ``data`` or ``shared``. Compiled code is kept by arguments.
+    """
+    names = list(inspect.signature(function).parameters)
+    where = names.index("data" if "data" in names else "shared")
+
+    @lru_cache(maxsize=2)
+    def jitted(large: bool = False) -> Any:
+        options = _QUICKER if not large and _has_options() else None
+        return jax.jit(function, static_argnums=0, compiler_options=options)
 
     @wraps(function)
     def call(*args: Any) -> Any:
-        return jitted()(*args)
+        program = args[0][0] if isinstance(args[0], tuple) else args[0]
+        size = program.dim + sum(np.size(leaf) for leaf in jax.tree.leaves(args[where]))
+        return jitted(size >= _LARGE)(*args)
 
     call.jitted = jitted  # type: ignore[attr-defined]
     return cast(_F, call)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -21,6 +22,8 @@ FLATTEST = 1e-10
 _PROBES = 8
 _FRACTIONS = 4.0 ** -np.arange(8.0)
 """A Newton step is tried whole and in these parts."""
+_TOGETHER = 16
+"""Columns of a Hessian that are computed together."""
 _LEAST_GAIN = 1e-3
 """In nats; Newton's method ends there, because variational inference goes on from it."""
 
@@ -100,7 +103,7 @@ def _gradient_and_curvature(
         )
         return gradient, Curvature(1.0 / jnp.sqrt(diagonal), diagonal)
     gradient, product = jax.linearize(slope, z)
-    hessian = _finite(jax.vmap(product)(jnp.eye(z.size, dtype=z.dtype)))
+    hessian = _finite(_rows(product, z.size, z.dtype))
     # Scaled to a unit diagonal first: parameters may differ by many orders of magnitude.
     diagonal = _bounded(jnp.diagonal(hessian), floor)
     hessian = jnp.where(jnp.eye(z.size, dtype=bool), diagonal, hessian)
@@ -110,6 +113,16 @@ def _gradient_and_curvature(
     directions = vectors / jnp.sqrt(values) / scale[:, None]
     precisions = scale**2 * (vectors**2 @ values)
     return gradient, Curvature(directions, precisions)
+
+
+def _rows(product: Callable[[jax.Array], jax.Array], size: int, dtype: Any) -> jax.Array:
+    """Return the rows of a matrix from its products, some at a time: many would not fit a cache."""
+    if size <= 2 * _TOGETHER:
+        return jax.vmap(product)(jnp.eye(size, dtype=dtype))
+    num_blocks = -(-size // _TOGETHER)
+    units = jnp.eye(num_blocks * _TOGETHER, size, dtype=dtype)
+    rows = lax.map(jax.vmap(product), units.reshape(num_blocks, _TOGETHER, size))
+    return rows.reshape(-1, size)[:size]
 
 
 def _bounded(diagonal: jax.Array, floor: Any) -> jax.Array:

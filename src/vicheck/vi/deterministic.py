@@ -76,6 +76,12 @@ class Deterministic:
         """Fit a family to a model."""
         return _One(self, model, kind, seed, report).solve()
 
+    def compile_many(
+        self, program: Program, kind: Kind, shared: Data, own: Data, seeds: NDArray[np.int64]
+    ) -> None:
+        """Compile what `solve_many` needs for data of these shapes."""
+        Fits(self, program, kind, shared, own, seeds, silent).compile()
+
     def solve_many(
         self, program: Program, kind: Kind, shared: Data, own: Data, seeds: NDArray[np.int64]
     ) -> Settled:

@@ -18,7 +18,7 @@ from vicheck.vi.family import Family
 from vicheck.vi.kinds import Kind, kind_of
 from vicheck.vi.solution import Report, Solution, silent
 
-__all__ = ["Fit", "fit"]
+__all__ = ["Fit", "fit", "make_solver"]
 
 
 class Solver(Protocol):
@@ -167,7 +167,7 @@ def fit(
             f"model must be a vicheck Model, got {type(model).__name__}: "
             "make one with vicheck.from_numpyro or vicheck.from_log_density"
         )
-    chosen = _solver(solver, options)
+    chosen = make_solver(solver, options)
     model = model.given(data)
     model.require_data()
     kind = kind_of(family, model.dim, rank)
@@ -178,7 +178,8 @@ def fit(
     return Fit(model, family, solver, seed, solution, seconds)
 
 
-def _solver(name: str, options: dict[str, Any]) -> Solver:
+def make_solver(name: str, options: dict[str, Any]) -> Solver:
+    """Return a solver with its options, or say what there is."""
     if name not in _SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(_SOLVERS)}, got {name!r}")
     module, kind = _SOLVERS[name]

@@ -15,7 +15,7 @@ from vicheck.records import FitStatus
 from vicheck.vi.curvature import MAX_DENSE_DIM
 from vicheck.vi.family import Family
 from vicheck.vi.kinds import Kind
-from vicheck.vi.noise import CHUNK, base_noise
+from vicheck.vi.noise import CHUNK, Noise, make_noise
 from vicheck.vi.progress import (
     CODES,
     Progress,
@@ -103,7 +103,7 @@ class Fits:
     def set_capacity(self, capacity: int) -> None:
         """Make noise for a number of draws."""
         self.capacity = capacity
-        self.noise = jnp.asarray(base_noise(capacity, self.noise_dim, self.seeds))
+        self.noise = Noise(*map(jnp.asarray, make_noise(capacity, self.noise_dim, self.seeds)))
 
     def random_starts(self) -> Floats:
         """Return over-dispersed starts, shape ``(starts, fits, d)``."""
@@ -133,6 +133,12 @@ class Fits:
                 break
         return best
 
+    def compile(self) -> None:
+        """Compile what the fits need, and fit nothing."""
+        zero = np.zeros((len(self.seeds), self.program.dim))
+        skipped = np.full(len(zero), CODES[_SKIPPED])
+        self.call(begin(self.kind, zero, self.first_chunks)._replace(code=skipped), 0)
+
     def _ended(self, progress: Progress) -> NDArray[np.bool_]:
         """Say which fits need no other start."""
         ends = (CODES[FitStatus.CONVERGED], CODES[FitStatus.AT_INFINITY])
@@ -160,7 +166,7 @@ class Fits:
         progress = self._run(progress)
         for _ in range(_MORE_DRAWS):
             short = self.is_short(progress)
-            room = 4 * self.capacity * self.noise_dim * len(self.seeds) <= _MAX_BUFFER
+            room = 4 * self.capacity * self.noise_dim <= _MAX_BUFFER
             if not short.any() or not room or self.capacity >= self.options.max_draws:
                 break
             self.set_capacity(min(4 * self.capacity, self.options.max_draws))

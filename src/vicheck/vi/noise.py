@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.scipy.linalg import solve_triangular
+from jax.scipy.special import ndtri
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["CHUNK", "base_noise", "standardised"]
+__all__ = ["CHUNK", "Noise", "make_noise", "standardised"]
 
 Floats = NDArray[np.float64]
 
@@ -25,62 +26,85 @@ _MAX_SOBOL_DIM = 1000
 
 _MAX_WHITENED_DIM = 256
 
+_LEAST = 1e-12
+"""No point comes closer to the faces of the cube, where normal numbers are infinite."""
 
-def base_noise(num_draws: int, dim: int, seeds: ArrayLike) -> Floats:
-    """Return half the noise, in chunks: shape ``(..., num_draws / CHUNK, CHUNK / 2, dim)``.
 
-    The other half is its negative. The chunks of a short set begin those of a longer one, so that
-    doubling the draws keeps the ones there are. Several seeds give sets that are independent.
+class Noise(NamedTuple):
+    """Points in the unit cube, and a shift of them, modulo 1, that makes a set of its own.
+
+    Sets with different shifts are independent of each other as far as averages over them go; the
+    points are kept, because making them costs more than a fit.
     """
-    half, seeds = num_draws // 2, np.asarray(seeds)
-    generators = [np.random.default_rng((int(seed), dim)) for seed in seeds.ravel()]
-    if dim <= _MAX_SOBOL_DIM:
-        from scipy.special import ndtri
 
-        # A random shift, modulo 1, of the scrambled points makes sets of different seeds
-        # independent; the points themselves are kept, because making them costs more than a fit.
-        shifts = np.stack([rng.random(dim) for rng in generators])
-        points = (_sobol_points(half, dim) + shifts[:, None]) % 1.0
-        noise = ndtri(np.clip(points, 1e-12, 1.0 - 1e-12))
-    else:
-        noise = np.stack([rng.standard_normal((half, dim)) for rng in generators])
-    return np.asarray(noise.reshape(*seeds.shape, -1, CHUNK // 2, dim))
+    points: Any
+    """Shape ``(chunks, CHUNK / 2, dim)``."""
+    shift: Any
+    """Shape ``(..., dim)``."""
+
+    def normal(self, chunk: Any) -> jax.Array:
+        """Return one chunk of standard normal numbers; its negative belongs to it."""
+        return ndtri(jnp.clip((self.points[chunk] + self.shift) % 1.0, _LEAST, 1.0 - _LEAST))
 
 
-def standardised(noise: jax.Array, num_chunks: Any) -> jax.Array:
-    """Give the first chunks of noise unit second moments: exactly one for each coordinate.
+def make_noise(num_draws: int, dim: int, seeds: ArrayLike) -> Noise:
+    """Return noise for a number of draws, and a shift for each seed.
+
+    Half of the draws mirror the others. The chunks of a short set begin those of a longer one, so
+    that doubling the draws keeps the ones there are.
+    """
+    seeds = np.asarray(seeds)
+    shifts = [np.random.default_rng((int(seed), dim)).random(dim) for seed in seeds.ravel()]
+    return Noise(
+        _points(num_draws // 2, dim).reshape(-1, CHUNK // 2, dim),
+        np.stack(shifts).reshape(*seeds.shape, dim),
+    )
+
+
+def standardised(noise: Noise, num_chunks: Any) -> jax.Array:
+    """Return chunks of normal numbers with unit second moments: exactly one for each coordinate.
 
     When there are more than twice as many draws as coordinates, the moments of pairs are made zero
     too. On such noise the optimum for a Gaussian posterior is found exactly. The cost does not
     depend on the chunks that are not used; they become zero.
     """
-    dim, count = noise.shape[-1], num_chunks * noise.shape[1]
+    dim, half = noise.points.shape[-1], noise.points.shape[1]
+    count = num_chunks * half
 
-    def total(of_chunk: Callable[[jax.Array], jax.Array], start: jax.Array) -> jax.Array:
-        return lax.fori_loop(0, num_chunks, lambda i, so_far: so_far + of_chunk(noise[i]), start)
-
-    def each(of_chunk: Callable[[jax.Array], jax.Array]) -> jax.Array:
+    def each(of_chunk: Callable[[Any], jax.Array]) -> jax.Array:
         return lax.fori_loop(
-            0, num_chunks, lambda i, done: done.at[i].set(of_chunk(noise[i])), jnp.zeros_like(noise)
+            0,
+            num_chunks,
+            lambda i, done: done.at[i].set(of_chunk(i)),
+            jnp.zeros(noise.points.shape, noise.shift.dtype),
         )
 
+    normal = each(noise.normal)
+
+    def total(of_chunk: Callable[[jax.Array], jax.Array], shape: tuple[int, ...]) -> jax.Array:
+        start = jnp.zeros(shape, normal.dtype)
+        return lax.fori_loop(0, num_chunks, lambda i, so_far: so_far + of_chunk(normal[i]), start)
+
     def scaled() -> jax.Array:
-        squares = total(lambda chunk: jnp.square(chunk).sum(0), jnp.zeros(dim, noise.dtype))
-        return each(lambda chunk: chunk / jnp.sqrt(squares / count))
+        squares = total(lambda chunk: jnp.square(chunk).sum(0), (dim,)) / count
+        return each(lambda i: normal[i] / jnp.sqrt(squares))
 
     def whitened() -> jax.Array:
-        moments = total(lambda chunk: chunk.T @ chunk, jnp.zeros((dim, dim), noise.dtype)) / count
-        identity = jnp.eye(dim, dtype=noise.dtype)
+        moments = total(lambda chunk: chunk.T @ chunk, (dim, dim)) / count
+        identity = jnp.eye(dim, dtype=normal.dtype)
         inverse = solve_triangular(jnp.linalg.cholesky(moments), identity, lower=True)
-        return each(lambda chunk: chunk @ inverse.T)
+        return each(lambda i: normal[i] @ inverse.T)
 
     if dim > _MAX_WHITENED_DIM:
         return scaled()
     return lax.cond(count >= 2 * dim, whitened, scaled)
 
 
-@lru_cache(maxsize=8)
-def _sobol_points(num_points: int, dim: int) -> Floats:
+@lru_cache(maxsize=4)
+def _points(num_points: int, dim: int) -> Floats:
+    rng = np.random.default_rng(0)
+    if dim > _MAX_SOBOL_DIM:
+        return rng.random((num_points, dim))
     from scipy.stats.qmc import Sobol
 
-    return np.asarray(Sobol(dim, rng=np.random.default_rng(0)).random(num_points))
+    return np.asarray(Sobol(dim, rng=rng).random(num_points))

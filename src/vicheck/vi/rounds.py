@@ -21,7 +21,7 @@ from vicheck.vi.curvature import FLATTEST, climb
 from vicheck.vi.family import moved
 from vicheck.vi.kinds import Kind
 from vicheck.vi.lbfgs import minimise, no_memory
-from vicheck.vi.noise import CHUNK, standardised
+from vicheck.vi.noise import CHUNK, Noise, standardised
 from vicheck.vi.objective import objective_of_step
 from vicheck.vi.progress import CODES, NEW, RUNNING, Progress, takes_directions
 
@@ -33,8 +33,8 @@ _ARRIVED = 0.1
 
 LOOSE = 0.1
 """Gradient, in sds, that is small enough before the units are right."""
-_EVALUATIONS = 100
-"""Evaluations from one anchor; then the units are taken afresh."""
+_EVALUATIONS, _LONG = 40, 100
+"""Evaluations of a round; more where the units cannot be taken afresh from the curvature."""
 _NEAR = 0.5
 """After a step below this many sds the units of the gradient are still right."""
 _UNMOVED = 1e-3
@@ -63,7 +63,7 @@ class Limits(NamedTuple):
 def settle(
     what: tuple[Program, Kind],
     progress: Progress,
-    noise: Any,
+    noise: Noise,
     own: Data,
     shared: Data,
     limits: Limits,
@@ -75,13 +75,14 @@ def settle(
     """
 
     def of_one(lane: tuple[Progress, Any, Data]) -> Progress:
-        return _settle_one(*what, *lane[:2], shared | lane[2], limits)
+        its_noise = noise._replace(shift=lane[1])
+        return _settle_one(*what, lane[0], its_noise, shared | lane[2], limits)
 
-    return lax.map(of_one, (progress, noise, own))
+    return lax.map(of_one, (progress, noise.shift, own))
 
 
 def _settle_one(
-    program: Program, kind: Kind, progress: Progress, noise: Any, data: Data, limits: Limits
+    program: Program, kind: Kind, progress: Progress, noise: Noise, data: Data, limits: Limits
 ) -> Progress:
     until = progress.num_evaluations + limits.budget
 
@@ -115,13 +116,13 @@ def _with_units(program: Program, kind: Kind, data: Data, now: Progress) -> Prog
 
 
 def _round(
-    program: Program, kind: Kind, now: Progress, noise: Any, data: Data, limits: Limits
+    program: Program, kind: Kind, now: Progress, noise: Noise, data: Data, limits: Limits
 ) -> Progress:
     first = now.code == NEW
     # Where no directions are kept they are q's own scales, which change as it does.
     moves = now.directions if now.directions.size else now.q.sd
     dim, size = now.q.dim, now.q.step_dim
-    nowhere = jnp.zeros(size, noise.dtype)
+    nowhere = jnp.zeros(size, now.q.loc.dtype)
     tolerance = jnp.where(first, LOOSE, limits.tolerance)
     end = minimise(
         objective_of_step(
@@ -129,7 +130,7 @@ def _round(
         ),
         nowhere,
         tolerance=tolerance,
-        max_evaluations=_EVALUATIONS,
+        max_evaluations=_EVALUATIONS if takes_directions(kind, dim) else _LONG,
         longest=jnp.where(jnp.arange(size) < dim, _LONGEST_SHIFT, _LONGEST_GROWTH),
         memory=jax.tree.map(
             lambda kept, fresh: jnp.where(now.memory.num_pairs > 0, kept, fresh),
@@ -181,8 +182,11 @@ def _round(
     def former(latest: jax.Array, kept: jax.Array) -> jax.Array:
         return jnp.where(doubled, latest, jnp.where(again, jnp.inf, kept))
 
-    stale = again & takes_directions(kind, dim)
-    known = jnp.where(near & ~stale, end.memory.num_pairs, 0)
+    # Far from where the units were taken they say little, least of all whether this is the optimum.
+    stale = (stuck | ~near) & takes_directions(kind, dim)
+    # Where the units stay the same, a new anchor is a mere translation.
+    same_units = near | (kind.name == "mean_field" and takes_directions(kind, dim))
+    known = jnp.where(same_units & ~stale, end.memory.num_pairs, 0)
     return now._replace(
         q=q,
         stale=stale,

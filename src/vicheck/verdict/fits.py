@@ -1,4 +1,4 @@
-"""The only home of cut-offs and sentences: what the numbers mean and what to do."""
+"""The verdict on one fit: khat, growth, convergence and other modes together."""
 
 from __future__ import annotations
 
@@ -12,22 +12,14 @@ from vicheck.records import (
     FitStatus,
     PooledModes,
     PsisResult,
-    PsisStatus,
     Verdict,
 )
-from vicheck.stats.reliability import GOOD_BELOW, USABLE_BELOW
+from vicheck.stats.reliability import USABLE_BELOW
+from vicheck.verdict.psis import judge_psis
+from vicheck.verdict.statuses import NO_APPROXIMATION, keep_optimising, status_hint
+from vicheck.verdict.wording import lower_case, sentence_case, show
 
-__all__ = ["choose_estimate", "judge_check", "judge_psis", "misses_a_mode", "show"]
-
-Level = Literal["good", "usable", "unreliable", "none"]
-
-_UNSURE_ABOVE = 0.05
-"""A verdict is unsure when the threshold has this much posterior probability on its other side."""
-
-_IMPROVE = (
-    "run the optimiser to convergence, reparametrise the model (non-centred instead of centred), "
-    "use a richer family, or use MCMC"
-)
+__all__ = ["choose_estimate", "judge_check", "misses_a_mode"]
 
 _REJECTED_BELOW = 0.01
 """p-value below which the gradient at q is not zero."""
@@ -43,56 +35,6 @@ _SMALL_SHIFT, _SMALL_GROWTH = 0.05, 0.05
 
 _RHAT_BELOW, _ITERATE_MCSE_BELOW = 1.1, 0.05
 """Dhaka et al. (2020): above these a stochastic run has not settled."""
-
-_STALLED_HINTS = {
-    FitStatus.SAMPLING_ERROR: "allow more draws: max_draws",
-    FitStatus.STALLED: "look for kinks or jumps in the log density, or use solver='stochastic'",
-    FitStatus.AT_INFINITY: (
-        "the posterior may be improper: give flat priors a scale, and look for separation in "
-        "logistic regressions"
-    ),
-    FitStatus.NOT_FINITE: "find where the log density is NaN or infinite, and why",
-    FitStatus.NO_STEP_SIZE: "rescale the parameters, or use solver='deterministic'",
-    FitStatus.INTERRUPTED: "fit again without an interruption",
-}
-
-_HOPELESS = (FitStatus.AT_INFINITY, FitStatus.NOT_FINITE, FitStatus.NO_STEP_SIZE)
-"""Statuses of fits that are no approximation of anything, whatever khat says."""
-
-_UNDEFINED_HINTS = {
-    PsisStatus.TIED_AT_MAXIMUM: "look for clipped or rounded log densities",
-    PsisStatus.TIED_AT_CUTOFF: "look for repeated draws or rounded log densities",
-    PsisStatus.TOO_FEW_DRAWS: "draw at least 1000 times from q",
-    PsisStatus.TOO_FEW_POSITIVE: "q puts mass where p is zero: check supports and constraints",
-    PsisStatus.ALL_ZERO: "q and p do not overlap: check supports, constraints and the data",
-    PsisStatus.NOT_FINITE: "find the draws where log_p or log_q is not finite, and why",
-}
-
-
-def judge_psis(result: PsisResult) -> Verdict:
-    """Turn the PSIS of one vector of log ratios into a verdict.
-
-    ``good`` when khat is below 0.5 and the threshold, ``usable`` below the threshold,
-    ``unreliable`` from there on, and ``none`` when khat is undefined. The threshold is
-    min(1 - 1 / log10(S), 0.7); 0.5 and 0.7 are the paper's (section 2.2).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> verdict = judge_psis(vicheck.psis(np.random.default_rng(1).normal(size=4000)))
-    >>> verdict.level
-    'good'
-    >>> print(verdict)
-    The approximation is good: khat 0.38 (90% interval 0.21 to 0.55) is below 0.5.
-    """
-    if not isinstance(result.status, PsisStatus):
-        raise ValueError(
-            f"judge_psis takes the result for one vector, got a batch of shape {result.khat.shape}"
-        )
-    khat = _judge_khat(result)
-    findings = (khat, *_judge_zeros(result), *_judge_uncertainty(result))
-    level = _level(result)
-    return Verdict(level=level, sentence=khat.sentence, hint=khat.hint, findings=findings)
 
 
 def judge_check(
@@ -150,29 +92,11 @@ def _hint_after(judged: list[Finding]) -> str:
     """Say what to do about a high khat: converge first, then change family or model."""
     unsettled = [finding for finding in judged if finding.severity != "ok"]
     if unsettled:
-        return f"First see to the fit itself: {_lower_case(unsettled[0].hint)}"
+        return f"First see to the fit itself: {lower_case(unsettled[0].hint)}"
     return (
         "The fit has converged, so optimising longer will not help: reparametrise the model "
         "(non-centred instead of centred), use a richer family, or use MCMC. The joint posterior "
         "cannot be trusted; the column `use` says which single quantities can."
-    )
-
-
-def _status_hint(convergence: Convergence) -> str:
-    if convergence.status is FitStatus.MAX_ITERATIONS:
-        return _keep_optimising(convergence.solver)
-    return _STALLED_HINTS[convergence.status]
-
-
-def _keep_optimising(solver: str) -> str:
-    if solver == "deterministic":
-        return (
-            "ask for more draws (num_draws, a smaller sampling_tolerance), or reparametrise the "
-            "model"
-        )
-    return (
-        "iterate longer, take a smaller step, more draws a step or a larger minibatch, or use "
-        "solver='deterministic'"
     )
 
 
@@ -234,10 +158,10 @@ def _judge_convergence(convergence: Convergence) -> list[Finding]:
     if convergence.status is not FitStatus.CONVERGED:
         findings.append(
             Finding(
-                severity="bad" if convergence.status in _HOPELESS else "caution",
-                sentence=_sentence_case(convergence.status.value),
+                severity="bad" if convergence.status in NO_APPROXIMATION else "caution",
+                sentence=sentence_case(convergence.status.value),
                 evidence={"gradient_norm": convergence.gradient_norm},
-                hint=_sentence_case(_status_hint(convergence)),
+                hint=sentence_case(status_hint(convergence.status, convergence.solver)),
             )
         )
     evidence = {"gradient": test.size, "p_value": test.p_value}
@@ -259,7 +183,7 @@ def _judge_convergence(convergence: Convergence) -> list[Finding]:
                     f"{test.size:.2g} sd, largest for {test.worst} (p = {test.p_value:.1g})."
                 ),
                 evidence=evidence,
-                hint=_sentence_case(f"keep optimising: {_keep_optimising(convergence.solver)}"),
+                hint=sentence_case(f"keep optimising: {keep_optimising(convergence.solver)}"),
             )
         )
     if convergence.rhat > _RHAT_BELOW or convergence.iterate_mcse > _ITERATE_MCSE_BELOW:
@@ -306,119 +230,3 @@ def _judge_convergence(convergence: Convergence) -> list[Finding]:
             )
         )
     return findings
-
-
-def _level(result: PsisResult) -> Level:
-    if result.status not in (PsisStatus.OK, PsisStatus.CONSTANT):
-        return "none"
-    if result.khat >= result.threshold:
-        return "unreliable"
-    return "good" if result.khat < GOOD_BELOW else "usable"
-
-
-def _judge_khat(result: PsisResult) -> Finding:
-    level = _level(result)
-    if level == "none":
-        return Finding(
-            severity="bad",
-            sentence=f"No verdict: {result.message}.",
-            evidence={"num_draws": result.num_draws},
-            hint=_sentence_case(_UNDEFINED_HINTS[result.status]),
-        )
-    if result.status is PsisStatus.CONSTANT:
-        return Finding(
-            severity="ok",
-            sentence="The approximation is good: all ratios are equal, so khat is 0.",
-            evidence={"khat": 0.0, "threshold": result.threshold},
-            hint="Nothing needs to be done.",
-        )
-    low, high = result.khat_interval()
-    khat = f"khat {show(result.khat)} (90% interval {show(low)} to {show(high)})"
-    threshold = f"the threshold {result.threshold:.2f} for {result.num_draws} draws"
-    evidence = {"khat": result.khat, "threshold": result.threshold}
-    if level == "good":
-        return Finding(
-            severity="ok",
-            sentence=f"The approximation is good: {khat} is below {GOOD_BELOW}.",
-            evidence=evidence,
-            hint="Use the smoothed weights to remove what error is left.",
-        )
-    if level == "usable":
-        return Finding(
-            severity="caution",
-            sentence=(
-                f"The approximation is usable with care: {khat} is above {GOOD_BELOW} "
-                f"and below {threshold}."
-            ),
-            evidence=evidence,
-            hint="Report estimates with the smoothed weights and their errors, not plain ones.",
-        )
-    if result.exceedance_probability < 0.5:  # the weak prior has lifted khat over the threshold
-        return Finding(
-            severity="bad",
-            sentence=(
-                f"Too few draws to call the approximation reliable: {khat} is above {threshold}."
-            ),
-            evidence=evidence,
-            hint="Draw at least 1000 times from q.",
-        )
-    return Finding(
-        severity="bad",
-        sentence=f"The approximation is not reliable: {khat} is above {threshold}.",
-        evidence=evidence,
-        hint=_unreliable_hint(result),
-    )
-
-
-def _unreliable_hint(result: PsisResult) -> str:
-    if result.khat < USABLE_BELOW:
-        return (
-            f"More draws from q may be enough: this khat needs about {result.min_draws:.0f}. "
-            f"Otherwise {_IMPROVE}."
-        )
-    return _sentence_case(f"{_IMPROVE}; neither plain nor weighted estimates can be trusted")
-
-
-def _judge_zeros(result: PsisResult) -> tuple[Finding, ...]:
-    if not result.num_zero or result.status is PsisStatus.ALL_ZERO:
-        return ()
-    return (
-        Finding(
-            severity="caution",
-            sentence=f"{result.num_zero} of {result.num_draws} draws lie where p is zero.",
-            evidence={"num_zero": result.num_zero},
-            hint="They have weight zero; KL(q, p) is infinite. Check supports and constraints.",
-        ),
-    )
-
-
-def _judge_uncertainty(result: PsisResult) -> tuple[Finding, ...]:
-    if result.status is not PsisStatus.OK:
-        return ()
-    above = result.exceedance_probability
-    if not _UNSURE_ABOVE < above < 1.0 - _UNSURE_ABOVE:
-        return ()
-    return (
-        Finding(
-            severity="caution",
-            sentence=(
-                f"khat is uncertain: it is above the threshold {result.threshold:.2f} "
-                f"with probability {above:.2f}."
-            ),
-            evidence={"exceedance_probability": above},
-            hint=f"More than {result.num_draws} draws from q would narrow it down.",
-        ),
-    )
-
-
-def show(number: float) -> str:
-    """Write a number with two decimals, or three digits when it is huge."""
-    return f"{number:.2f}" if abs(number) < 1000.0 else f"{number:.3g}"
-
-
-def _lower_case(text: str) -> str:
-    return text[0].lower() + text[1:]
-
-
-def _sentence_case(text: str) -> str:
-    return text[0].upper() + text[1:] + "."

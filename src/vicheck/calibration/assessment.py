@@ -1,0 +1,116 @@
+"""What each fit says about the truth its data came from: probabilities, khat, symmetric KL."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import lax
+from numpy.typing import NDArray
+
+from vicheck.calibration.quantities import Quantities
+from vicheck.model import Data, Program
+from vicheck.stats.calibration import randomised_probability, symmetric_kl_terms
+from vicheck.stats.psis import psis_quietly
+from vicheck.vi.compiling import compiled
+from vicheck.vi.family import Family
+
+__all__ = ["Assessment", "assess", "probabilities_of_draws"]
+
+Floats = NDArray[np.float64]
+
+_BLOCK = 2**18
+"""Numbers that are worked on together, draws times parameters and observations: some megabytes."""
+_NOISE, _RANKS = 2, 3
+"""Streams of random numbers that belong to a dataset's seed."""
+
+
+class Assessment(NamedTuple):
+    """What is known of some fits, the first axis over them."""
+
+    probability: Floats
+    khat: Floats
+    symmetric_kl: Floats
+
+
+def assess(
+    program: Program,
+    quantities: Quantities,
+    q: Family,
+    truth: Floats,
+    own: Data,
+    shared: Data,
+    seeds: NDArray[np.int64],
+    num_draws: int,
+) -> Assessment:
+    """Compare fits with the truths; arrays in ``q``, ``truth`` and ``own`` have an axis over fits.
+
+    Entries of z have exact probabilities. For the other quantities the truth is ranked among draws
+    from q, ties and the gaps between draws broken at random.
+    """
+    width = truth.shape[1] + sum(
+        np.size(leaf) // len(seeds) if name in own else np.shape(leaf)[0]
+        for name, part in (own | shared).items()
+        for leaf in jax.tree.leaves(part)
+        if np.ndim(leaf)
+    )
+    # Blocks of equal size, so that no draw is wasted.
+    num_blocks = -(-num_draws // max(16, min(num_draws, _BLOCK // width)))
+    size = -(-num_draws // num_blocks)
+    noise_dim = _noise_dim(q)
+    noise = np.zeros((len(seeds), num_blocks * size, noise_dim))
+    for rows, seed in zip(noise, seeds, strict=True):
+        np.random.default_rng((int(seed), _NOISE)).standard_normal(out=rows[:num_draws])
+    found = _evaluate(
+        (program, quantities),
+        q,
+        truth,
+        noise.reshape(len(seeds), num_blocks, size, noise_dim),
+        own,
+        shared,
+    )
+    cdf, at_truth, ratios, true_values, values = map(np.asarray, found)
+    ratios = ratios.reshape(len(seeds), -1)[:, :num_draws]
+    values = values.reshape(len(seeds), num_blocks * size, -1)[:, :num_draws]
+    ranked = [
+        probabilities_of_draws(draws, true, seed)
+        for draws, true, seed in zip(values, true_values, seeds, strict=True)
+    ]
+    return Assessment(
+        np.concatenate([quantities.exact(cdf), np.stack(ranked)], axis=1),
+        np.asarray(psis_quietly(ratios, with_weights=False).khat),
+        symmetric_kl_terms(at_truth, ratios),
+    )
+
+
+def probabilities_of_draws(draws: Any, truth: Any, seed: Any) -> Floats:
+    """Rank the truth among draws, which come first in the shape; reproducible by the seed."""
+    rng = np.random.default_rng((int(seed), _RANKS))
+    return np.asarray(randomised_probability(draws, truth, rng))
+
+
+def _noise_dim(q: Family) -> int:
+    return jax.tree.map(lambda leaf: np.empty(np.shape(leaf)[1:]), q).noise_dim
+
+
+@compiled
+def _evaluate(
+    what: tuple[Program, Quantities], q: Family, truth: Any, noise: Any, own: Data, shared: Data
+) -> tuple[jax.Array, ...]:
+    program, quantities = what
+
+    def of_fit(lane: Any) -> tuple[jax.Array, ...]:
+        member, z_true, blocks, its_own = lane
+        data = shared | its_own
+
+        def of_draw(standard: jax.Array) -> tuple[jax.Array, jax.Array]:
+            z, log_q = member.transform_and_log_prob(standard)
+            return program.log_density(z, data) - log_q, quantities.drawn(program, z, data)
+
+        ratios, values = lax.map(jax.vmap(of_draw), blocks)
+        log_w_true = program.log_density(z_true, data) - member.log_prob(z_true)
+        true_values = quantities.drawn(program, z_true, data)
+        return member.marginal_cdf(z_true), log_w_true, ratios, true_values, values
+
+    return lax.map(of_fit, (q, truth, noise, own))

@@ -1,0 +1,168 @@
+"""Where chunks are computed: in this process, by an executor, or by others with the same store."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from functools import lru_cache, partial
+from typing import Any
+
+from vicheck.adapters.programs import PROGRAM_PREFIX
+from vicheck.calibration.store import Store
+from vicheck.calibration.work import Arrays, Work
+
+__all__ = ["compute_chunks"]
+
+Tell = Callable[[int], None]
+
+_WAIT = 0.5
+"""Seconds between looks at chunks that another process is working on."""
+
+
+def compute_chunks(
+    work: Work, store: Store | None, executor: Executor | None, tell: Tell
+) -> list[Arrays]:
+    """Return the results of all chunks, in order; ``tell`` hears of each that is there.
+
+    With a store, chunks that are in it are not computed again, and those that another process
+    works on are left to it.
+    """
+    done: dict[int, Arrays] = {}
+    if store is not None:
+        for index in sorted(store.finished()):
+            arrays = store.read(index) if index < work.num_chunks else None
+            if arrays is not None:
+                done[index] = arrays
+                tell(index)
+    while len(done) < work.num_chunks:
+        missing = [index for index in range(work.num_chunks) if index not in done]
+        compute = _here if executor is None else partial(_there, executor)
+        before = len(done)
+        for index, arrays in compute(work, missing, store):
+            if arrays is not None:
+                done[index] = arrays
+                tell(index)
+        if len(done) == before:  # all that is missing is in other hands
+            time.sleep(_WAIT)
+    return [done[index] for index in range(work.num_chunks)]
+
+
+def _here(
+    work: Work, missing: list[int], store: Store | None
+) -> Iterator[tuple[int, Arrays | None]]:
+    """Compute chunks in this process, on all its cores."""
+    compute = partial(_compute_and_keep, work, store)
+    if work.fit is not None:  # who knows whether somebody else's code bears threads
+        yield from ((index, compute(index)) for index in missing)
+        return
+    pool = ThreadPoolExecutor(_num_cores(), "vicheck")
+    try:
+        futures = {pool.submit(compute, index): index for index in missing}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    finally:  # when interrupted, a chunk that is under way still ends and is kept
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _compute_and_keep(work: Work, store: Store | None, index: int) -> Arrays | None:
+    if store is None:
+        return work.chunk(index)
+    arrays = store.read(index)
+    if arrays is not None:
+        return arrays
+    with store.claiming(index) as claimed:
+        if not claimed:
+            return None
+        arrays = work.chunk(index)
+        store.write(index, arrays)
+    return arrays
+
+
+def _there(
+    executor: Executor, work: Work, missing: list[int], store: Store | None
+) -> Iterator[tuple[int, Arrays | None]]:
+    """Compute chunks by an executor; results are kept here."""
+    payload = _pack(work)
+    futures: dict[Future[Arrays], int] = {}
+    held: set[int] = set()
+    try:
+        for index in missing:
+            if store is None or store.claim(index):
+                held.add(index)
+                futures[executor.submit(_run_packed, payload, index)] = index
+        for future in _as_completed(futures):
+            index = futures[future]
+            arrays = future.result()
+            if store is not None:
+                store.write(index, arrays)
+                store.release(index)
+                held.discard(index)
+                for other in held:
+                    store.refresh(other)
+            yield index, arrays
+    finally:
+        for future in futures:
+            future.cancel()
+        if store is not None:
+            for index in held:
+                store.release(index)
+
+
+def _as_completed(futures: Iterable[Future[Arrays]]) -> Iterator[Future[Arrays]]:
+    """Yield futures as they end, whatever library they come from.
+
+    Dask's futures are not those of `concurrent.futures`, which waits for its own alone.
+    """
+    futures = list(futures)
+    if all(isinstance(future, Future) for future in futures):
+        yield from as_completed(futures)
+        return
+    waiting = futures
+    while waiting:
+        ended = [future for future in waiting if future.done()]
+        yield from ended
+        waiting = [future for future in waiting if future not in ended]
+        if waiting and not ended:
+            time.sleep(0.01)
+
+
+def _pack(work: Work) -> bytes:
+    """Return the work as bytes that a worker can read."""
+    try:
+        import cloudpickle  # type: ignore[import-untyped]
+    except ImportError:
+        dump: Callable[[Any], bytes] = pickle.dumps
+    else:
+        dump = cloudpickle.dumps
+        # Files named on the command line are no modules that a worker could import.
+        for name, module in list(sys.modules.items()):
+            if name.startswith(PROGRAM_PREFIX):
+                cloudpickle.register_pickle_by_value(module)
+    try:
+        return dump(work)
+    except Exception as error:  # pickle raises almost anything
+        raise TypeError(
+            f"the model, quantities or fit cannot be sent to workers ({error}): define their "
+            "functions at the top of a module, or install cloudpickle"
+        ) from error
+
+
+@lru_cache(maxsize=2)
+def _unpack(payload: bytes) -> Work:
+    # Kept, because compiled code belongs to the functions that come out of it.
+    work: Work = pickle.loads(payload)
+    return work
+
+
+def _run_packed(payload: bytes, index: int) -> Arrays:
+    return _unpack(payload).chunk(index)
+
+
+def _num_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,60 @@
+"""Tells models apart by what they compute, so that results of different ones are never mixed."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from vicheck.calibration.quantities import Quantities
+from vicheck.model import Model
+
+__all__ = ["fingerprint_of_code", "fingerprint_of_model"]
+
+
+def fingerprint_of_model(model: Model, quantities: Quantities) -> str:
+    """Return a digest of the density, of how data is simulated, of the quantities and the data.
+
+    Not of source code: what a model computes may hang on numbers and functions outside it.
+    """
+    z, key = jnp.zeros(model.dim), jax.random.key(0)
+    program = model.program
+    simulated = jax.eval_shape(program.simulate, key, model.data)[1]
+    data = model.data | jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), simulated)
+    digest = hashlib.sha256(repr(program.layout).encode())
+    for traced in (
+        jax.make_jaxpr(program.log_density)(z, data),
+        jax.make_jaxpr(program.simulate)(key, model.data),
+        jax.make_jaxpr(lambda z: quantities.drawn(program, z, data))(z),
+    ):
+        # Some operations print the address of a function.
+        digest.update(re.sub(r"0x[0-9a-f]+", "", str(traced)).encode())
+        for constant in traced.consts:
+            _add(digest, constant)
+    for leaf in jax.tree.leaves(model.data):
+        _add(digest, leaf)
+    return digest.hexdigest()[:16]
+
+
+def fingerprint_of_code(function: Callable[..., Any]) -> str:
+    """Return the name of a function and a digest of its code, as far as it can be seen."""
+    name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return f"{name or type(function).__qualname__}"
+    constants = [item for item in code.co_consts if isinstance(item, str | int | float | tuple)]
+    text = code.co_code + repr((constants, code.co_names)).encode()
+    return f"{name} {hashlib.sha256(text).hexdigest()[:16]}"
+
+
+def _add(digest: Any, array: Any) -> None:
+    if jnp.issubdtype(getattr(array, "dtype", np.float64), jax.dtypes.prng_key):
+        array = jax.random.key_data(array)
+    array = np.ascontiguousarray(array)
+    digest.update(f"{array.dtype}{array.shape}".encode())
+    digest.update(array.tobytes())

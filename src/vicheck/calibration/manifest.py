@@ -1,0 +1,137 @@
+"""The manifest of a store: all that its chunks depend on, so that runs are never mixed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from vicheck.calibration.durable_files import is_temporary, make_directory, whole_file
+from vicheck.calibration.refusals import explaining_refusals
+from vicheck.errors import StoreError
+
+__all__ = ["find_or_begin_run"]
+
+_FORMAT = 1
+_LINES_SHOWN = 10
+
+
+def find_or_begin_run(directory: Path, manifest: Mapping[str, Any]) -> str:
+    """Return what tells a run from others, when the directory belongs to it or is free.
+
+    A directory that is absent or empty gets this manifest.
+
+    Raises
+    ------
+    StoreError
+        If it belongs to another run, holds anything else, or cannot be read or made.
+    """
+    wanted = _as_json(manifest)
+    found = _read(directory)
+    if found is None:
+        _begin(directory, wanted)
+        found = _read(directory)
+    # Compared as text, because to Python 1 and 1.0 and True are equal.
+    if _canonical(found) != _canonical(wanted):
+        raise StoreError(_describe_difference(directory, found, wanted))
+    return _digest(wanted)
+
+
+def _as_json(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what JSON makes of a manifest: tuples become lists, keys strings."""
+    if not isinstance(manifest, Mapping):
+        raise TypeError(f"manifest must be a dictionary, got {type(manifest).__name__}")
+    try:
+        return json.loads(json.dumps(dict(manifest), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"manifest must hold what JSON can hold: {error}") from error
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _digest(value: Any) -> str:
+    return sha256(_canonical(value).encode()).hexdigest()
+
+
+def _file_in(directory: Path) -> Path:
+    return directory / "manifest.json"
+
+
+def _read(directory: Path) -> dict[str, Any] | None:
+    path = _file_in(directory)
+    with explaining_refusals("read", path):
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except NotADirectoryError as error:
+            raise StoreError(f"{directory} is not a directory. Use another path.") from error
+    damaged = StoreError(
+        f"{path} is damaged, or was not written by vicheck, so it cannot be told which run "
+        f"{directory} belongs to. Use another directory."
+    )
+    try:
+        parts = json.loads(content)
+        version, entries, checksum = parts["vicheck_store"], parts["manifest"], parts["sha256"]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise damaged from error
+    if not isinstance(entries, dict) or checksum != _digest([version, entries]):
+        raise damaged
+    if version != _FORMAT:
+        raise StoreError(
+            f"{path} has format {version}, and this version of vicheck reads format {_FORMAT}. "
+            "Use another directory, or the version that has written it."
+        )
+    return entries
+
+
+def _begin(directory: Path, entries: dict[str, Any]) -> None:
+    """Make the directory and its manifest, unless another process does at the same moment."""
+    path = _file_in(directory)
+    parts = {
+        "vicheck_store": _FORMAT,
+        "manifest": entries,
+        "sha256": _digest([_FORMAT, entries]),
+    }
+    content = json.dumps(parts, indent=2, sort_keys=True).encode() + b"\n"
+    with explaining_refusals("write", path):
+        make_directory(directory)
+        if not all(map(is_temporary, directory.iterdir())) and not path.exists():
+            raise StoreError(
+                f"{directory} is not empty and has no manifest.json, so it is not a store of "
+                "vicheck. Use another directory: this one is left as it is."
+            )
+        with suppress(FileExistsError), whole_file(path, overwrite=False) as file:
+            file.write(content)
+
+
+def _describe_difference(directory: Path, stored: Any, wanted: Any) -> str:
+    old, new = dict(_leaves(stored)), dict(_leaves(wanted))
+    differing = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    lines = [
+        f"{name}: the store has {old.get(name, 'nothing')}, this run {new.get(name, 'nothing')}"
+        for name in differing[:_LINES_SHOWN]
+    ]
+    if len(differing) > _LINES_SHOWN:
+        lines.append(f"and {len(differing) - _LINES_SHOWN} more")
+    return (
+        f"{directory} belongs to another run. {'; '.join(lines)}. "
+        "Use another directory, or the settings of that run."
+    )
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the name, such as ``settings.family`` or ``names[1]``, and text of innermost values."""
+    if isinstance(value, dict) and value:
+        for key, item in value.items():
+            yield from _leaves(item, f"{name}.{key}" if name else key)
+    elif isinstance(value, list) and value:
+        for position, item in enumerate(value):
+            yield from _leaves(item, f"{name}[{position}]")
+    else:
+        yield name, _canonical(value)

@@ -1,0 +1,32 @@
+"""What users are told when the system refuses to read or write a store."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from vicheck.errors import StoreError
+
+__all__ = ["explaining_refusals"]
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NO_ACCESS = (errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+@contextmanager
+def explaining_refusals(action: Literal["read", "write"], path: Path) -> Iterator[None]:
+    """Turn an error of the system into a `StoreError` with file, reason and remedy."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NO_SPACE:
+            advice = "Free some space and run again: finished chunks are kept."
+        elif error.errno in _NO_ACCESS:
+            advice = "Check its permissions, or use a directory that you own."
+        else:
+            advice = "Once this is mended, run again: finished chunks are kept."
+        reason = error.strerror or error
+        raise StoreError(f"cannot {action} {path}: {reason}. {advice}") from error

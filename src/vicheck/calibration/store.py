@@ -1,0 +1,205 @@
+"""A directory of finished chunks: what is in it survives interrupts, kills and power loss."""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Self
+
+from numpy.typing import ArrayLike
+
+from vicheck.calibration.chunk_files import Arrays, decode_chunk, encode_chunk
+from vicheck.calibration.claims import Claims
+from vicheck.calibration.durable_files import (
+    is_temporary,
+    older_than,
+    remove_if_possible,
+    whole_file,
+)
+from vicheck.calibration.manifest import find_or_begin_run
+from vicheck.calibration.refusals import explaining_refusals
+
+__all__ = ["Store"]
+
+_CHUNK = re.compile(r"chunk-([0-9]{6}|[1-9][0-9]{6,})\.bin")
+
+
+class Store:
+    """Results of chunks on disk, one file each, for one run described by its manifest.
+
+    Every file is written under another name, flushed and then renamed, so a chunk is either
+    there as a whole or not at all; its checksum covers the content, the index and the manifest.
+    Several processes may share a store. Claims only keep them from doing the same chunk twice:
+    a chunk follows from manifest and index alone, so that nothing is wrong if two of them do.
+
+    Attributes
+    ----------
+    path
+        The directory.
+    damaged
+        Indices of the chunks that were found damaged and set aside by this object.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     store = Store.open(directory, {"seed": 1, "num_datasets": 2})
+    ...     store.write(0, {"probabilities": np.array([0.25, 0.75])})
+    ...     store.finished()
+    ...     store.read(0)
+    {0}
+    {'probabilities': array([0.25, 0.75])}
+    """
+
+    def __init__(self, path: Path, run: str, claims: Claims) -> None:
+        self.path = path
+        self.damaged: list[int] = []
+        self._run = run
+        self._claims = claims
+
+    @classmethod
+    def open(
+        cls, path: str | os.PathLike[str], manifest: Mapping[str, Any], *, lease: float = 600.0
+    ) -> Self:
+        """Open the store of a run, or begin one in a directory that is absent or empty.
+
+        Parameters
+        ----------
+        path
+            The directory; it is made if need be, with its parents. One that cannot be written to
+            will do for a store that is only read.
+        manifest
+            All that the chunks depend on, in values that JSON can hold.
+        lease
+            Seconds after which a claim that was not refreshed counts for nothing.
+
+        Raises
+        ------
+        StoreError
+            If the store belongs to another run, if the directory holds anything else, or if it
+            cannot be read or made.
+        """
+        if not lease > 0.0:
+            raise ValueError(f"lease must be a positive number of seconds, got {lease}")
+        directory = Path(path)
+        store = cls(directory, find_or_begin_run(directory, manifest), Claims(lease))
+        store._tidy()
+        return store
+
+    def finished(self) -> set[int]:
+        """Return the indices of the chunks that are there; only `read` verifies what they hold."""
+        matches = (_CHUNK.fullmatch(path.name) for path in self._files())
+        return {int(match[1]) for match in matches if match}
+
+    def read(self, index: int) -> Arrays | None:
+        """Return a chunk's arrays, or None if it is absent or damaged.
+
+        A damaged file is renamed to ``*.damaged`` and its index noted in `damaged`; the chunk
+        can then be done again.
+        """
+        path = self._chunk(index)
+        with explaining_refusals("read", path):
+            try:
+                content = path.read_bytes()
+            except FileNotFoundError:
+                return None
+        arrays = decode_chunk(content, self._label(index))
+        if arrays is None:
+            self._set_aside(index)
+        return arrays
+
+    def write(self, index: int, arrays: Mapping[str, ArrayLike]) -> None:
+        """Write a chunk, whole or not at all; one that is there and valid is left as it is.
+
+        Parameters
+        ----------
+        index
+            Which chunk, from 0 on.
+        arrays
+            Booleans, integers, floats of at most eight bytes, or strings, by name. The same
+            arrays give the same file, bit for bit, whatever their order.
+
+        Raises
+        ------
+        StoreError
+            If the system refuses: disk full, no permission. Other chunks are not affected.
+        """
+        content = encode_chunk(arrays, self._label(index))
+        if self.read(index) is not None:
+            return
+        path = self._chunk(index)
+        with explaining_refusals("write", path), whole_file(path) as file:
+            file.write(content)
+
+    def claim(self, index: int) -> bool:
+        """Say that this process is about to do a chunk; tell whether it should.
+
+        False if the chunk is there, or if another process has claimed it, still lives as far as
+        can be known, and has refreshed its claim within the lease. True also if no claim can be
+        made because the directory refuses files: `write` will then say so.
+        """
+        return self._claims.take(self._chunk(index))
+
+    def refresh(self, index: int) -> bool:
+        """Begin a claim's lease anew; False if it is no longer ours."""
+        return self._claims.refresh(self._chunk(index))
+
+    def release(self, index: int) -> None:
+        """Give up a claim; nothing happens if it was never ours or is another's by now."""
+        self._claims.release(self._chunk(index))
+
+    @contextmanager
+    def claiming(self, index: int) -> Iterator[bool]:
+        """Claim a chunk for the length of a ``with`` block, which gets what `claim` returns."""
+        claimed = self.claim(index)
+        try:
+            yield claimed
+        finally:
+            if claimed:
+                self.release(index)
+
+    def __repr__(self) -> str:
+        return f"Store({str(self.path)!r})"
+
+    def _chunk(self, index: int) -> Path:
+        return self.path / f"chunk-{_as_index(index):06d}.bin"
+
+    def _label(self, index: int) -> dict[str, Any]:
+        return {"index": _as_index(index), "run": self._run}
+
+    def _files(self) -> list[Path]:
+        with explaining_refusals("read", self.path):
+            return list(self.path.iterdir())
+
+    def _set_aside(self, index: int) -> None:
+        path = self._chunk(index)
+        if index not in self.damaged:
+            self.damaged.append(_as_index(index))
+        try:
+            os.replace(path, path.with_suffix(".damaged"))
+        except OSError:
+            remove_if_possible(path)
+
+    def _tidy(self) -> None:
+        """Remove what killed processes have left, as far as the directory lets us."""
+        for path in self._files():
+            with suppress(OSError):
+                if is_temporary(path) and older_than(path, self._claims.lease):
+                    path.unlink()
+                elif path.suffix == ".claim":
+                    self._claims.remove_if_stale(path)
+
+
+def _as_index(index: int) -> int:
+    try:
+        position = operator.index(index)
+    except TypeError:
+        raise TypeError(f"index must be an integer, got {type(index).__name__}") from None
+    if position < 0:
+        raise ValueError(f"index must not be negative, got {position}")
+    return position

@@ -1,0 +1,99 @@
+"""Statistics of calibration probabilities as a table, one row for each quantity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicheck.stats.calibration import bias, dispersion
+from vicheck.stats.multiplicity import benjamini_hochberg, holm
+from vicheck.stats.symmetry import paper_ks, symmetry_test
+from vicheck.verdict.calibration import SIGNIFICANT_BELOW
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["table_of", "tests_table", "worst_first"]
+
+Floats = NDArray[np.float64]
+
+_STATISTICS = (
+    "statistic", "p_value", "p_value_over", "p_value_under",
+    "median", "bias", "bias_low", "bias_high",
+    "dispersion", "dispersion_low", "dispersion_high", "dispersion_p_value",
+    "ks_statistic", "ks_p_value",
+)  # fmt: skip
+"""In the order of what `_statistics` returns."""
+
+_COLUMNS = (
+    "statistic", "p_value", "p_adjusted", "q_value", "p_value_over", "p_value_under", "direction",
+    "median", "bias", "bias_low", "bias_high", "dispersion", "dispersion_low", "dispersion_high",
+    "dispersion_p_value", "dispersion_p_adjusted", "ks_statistic", "ks_p_value", "num_datasets",
+)  # fmt: skip
+
+
+def tests_table(probabilities: Floats, names: Sequence[str]) -> pd.DataFrame:
+    """Test each column of probabilities for symmetry, and estimate bias and dispersion.
+
+    Parameters
+    ----------
+    probabilities
+        Shape ``(M, Q)``; NaN where there is none.
+    names
+        Of the quantities.
+    """
+    table = table_of(probabilities, names, _STATISTICS, _statistics)
+    table["p_adjusted"] = holm(table["p_value"].to_numpy())
+    table["q_value"] = benjamini_hochberg(table["p_value"].to_numpy())
+    table["dispersion_p_adjusted"] = holm(table["dispersion_p_value"].to_numpy())
+    side = np.where(table["p_value_over"] <= table["p_value_under"], "over", "under")
+    significant = table["p_adjusted"] < SIGNIFICANT_BELOW
+    table["direction"] = np.where(significant, side, "none")
+    return table[list(_COLUMNS)]
+
+
+def table_of(
+    probabilities: Floats,
+    names: Sequence[str],
+    columns: Sequence[str],
+    statistics: Callable[[Floats], Sequence[Any]],
+) -> pd.DataFrame:
+    """Compute statistics of each quantity from the datasets where it is known.
+
+    The function returns them in the order of ``columns``, as arrays with one entry for each
+    quantity it was given; a quantity that is nowhere known has NaN. The number of datasets is
+    added as ``num_datasets``.
+    """
+    import pandas as pd
+
+    known = np.isfinite(probabilities)
+    values = np.full((len(columns), len(names)), np.nan)
+    for rows, which in _groups(known):
+        if rows.size:
+            values[:, which] = statistics(probabilities[np.ix_(rows, which)])
+    table = pd.DataFrame(values.T, pd.Index(names, name="quantity"), columns)
+    return table.assign(num_datasets=known.sum(axis=0))
+
+
+def worst_first(table: pd.DataFrame) -> pd.DataFrame:
+    """Sort by adjusted p-value and, where these agree, by the size of the bias."""
+    keys = table.assign(size=-table["bias"].abs())
+    return table.loc[keys.sort_values(["p_adjusted", "size"], kind="stable").index]
+
+
+def _statistics(p: Floats) -> tuple[Any, ...]:
+    return (*symmetry_test(p), *bias(p), *dispersion(p), *paper_ks(p))
+
+
+def _groups(known: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield rows and columns of the parts that are known: as a rule there is only one."""
+    if (known == known[:, :1]).all():
+        yield np.flatnonzero(known[:, 0]), np.arange(known.shape[1])
+        return
+    patterns, which = np.unique(np.packbits(known, axis=0), axis=1, return_inverse=True)
+    for pattern in range(patterns.shape[1]):
+        columns = np.flatnonzero(which == pattern)
+        yield np.flatnonzero(known[:, columns[0]]), columns

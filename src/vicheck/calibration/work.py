@@ -1,0 +1,226 @@
+"""The work of a calibration, cut into chunks: each a pure function of the work and its number."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from vicheck.calibration.assessment import assess
+from vicheck.calibration.outcomes import Outcome, failed, outcome_of
+from vicheck.calibration.quantities import Quantities
+from vicheck.calibration.replication import REPLICATE, ReplicatedProgram
+from vicheck.model import Data, Model, double_precision, replicate_many, simulate_many
+from vicheck.records import FitStatus
+from vicheck.vi.deterministic import Deterministic
+from vicheck.vi.family import Family
+from vicheck.vi.fit import fit
+from vicheck.vi.kinds import kind_of
+from vicheck.vi.progress import begin
+
+__all__ = ["Arrays", "Work", "seeds_of"]
+
+Arrays = dict[str, NDArray[Any]]
+"""The result of a chunk: arrays whose first axis is over its datasets."""
+
+_COMPILING = threading.Lock()
+_COMPILED: set[Any] = set()
+"""What is compiled in this process."""
+_TRUTH = 4
+"""Stream of random numbers, belonging to a dataset's seed, that a posterior's truth comes from."""
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """Everything a chunk depends on; it goes to workers as it is, so it can be pickled."""
+
+    model: Model
+    """With the data the simulations are conditioned on and, for a posterior, the observations."""
+    quantities: Quantities
+    family: str
+    rank: int | None
+    solver: str
+    options: dict[str, Any]
+    fit: Callable[[Data, int], Any] | None
+    """A fit that is not ours."""
+    centre: Family | None
+    """For calibration at the observed data: the q whose draws are the truths."""
+    num_draws: int
+    num_datasets: int
+    chunk_size: int
+    time_limit: float | None
+    seed: int
+
+    @property
+    def num_chunks(self) -> int:
+        """How many chunks there are."""
+        return -(-self.num_datasets // self.chunk_size)
+
+    def chunk(self, index: int) -> Arrays:
+        """Simulate, fit and assess the datasets of one chunk."""
+        start = index * self.chunk_size
+        count = min(self.chunk_size, self.num_datasets - start)
+        # The last chunk is as long as the others: compiled code is for one length.
+        seeds = seeds_of(self.seed, start, self.chunk_size)
+        with double_precision():
+            if self._in_batches:
+                self._compile(seeds)
+            truth, own = jax.device_get(self._simulate(seeds))
+            arrays = self._together(truth, own, seeds) if self._in_batches else None
+            if arrays is None:
+                arrays = self._one_by_one(truth[:count], own, seeds[:count])
+        arrays = {name: array[:count] for name, array in arrays.items()}
+        return {"dataset": np.arange(start, start + count), "seed": seeds[:count]} | arrays
+
+    @property
+    def _in_batches(self) -> bool:
+        return self.fit is None and self.solver == "deterministic" and self.time_limit is None
+
+    def _compile(self, seeds: NDArray[np.int64]) -> None:
+        """Compile everything once in a process, the longest part beside the others."""
+        kind = kind_of(self.family, self.model.dim, self.rank)
+        key = (self.model.program, self.centre is None, self.quantities, kind, len(seeds))
+        with _COMPILING:
+            if key in _COMPILED:
+                return
+            own = self._imagined(seeds)
+            program, shared = self.fitted.program, self._shared(own)
+            solver = Deterministic(**self.options)
+
+            def compile_fits() -> None:
+                with double_precision():
+                    solver.compile_many(program, kind, shared, own, seeds)
+
+            with ThreadPoolExecutor(1) as pool:
+                compiling = pool.submit(compile_fits)
+                truth, _ = jax.device_get(self._simulate(seeds))
+                q = jax.tree.map(np.zeros_like, begin(kind, truth, 1).q)
+                assess(program, self.quantities, q, truth, own, shared, seeds, self.num_draws)
+                compiling.result()
+            _COMPILED.add(key)
+
+    @property
+    def fitted(self) -> Model:
+        """The model that is fitted: for a posterior, to the observations and a replicate."""
+        if self.centre is None:
+            return self.model
+        return Model(ReplicatedProgram(self.model.program), self.model.data)
+
+    def _simulate(self, seeds: NDArray[np.int64]) -> tuple[jax.Array, Data]:
+        """Draw truths and their data, in arrays with an axis over datasets."""
+        program, data = self.model.program, self.model.data
+        if self.centre is None:
+            return simulate_many(program, seeds, data)
+        noise = np.stack(
+            [
+                np.random.default_rng((int(seed), _TRUTH)).standard_normal(self.centre.noise_dim)
+                for seed in seeds
+            ]
+        )
+        truth = jax.vmap(self.centre.transform)(jnp.asarray(noise))
+        return truth, {REPLICATE: replicate_many(program, seeds, truth, data)}
+
+    def _imagined(self, seeds: NDArray[np.int64]) -> Data:
+        """Return zeros in the shapes of simulated data."""
+        program, data = self.model.program, self.model.data
+        if self.centre is None:
+            shapes = jax.eval_shape(partial(simulate_many, program), seeds, data)[1]
+        else:
+            truth = np.zeros((len(seeds), program.dim))
+            replicate = jax.eval_shape(partial(replicate_many, program), seeds, truth, data)
+            shapes = {REPLICATE: replicate}
+        return jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
+
+    def _shared(self, own: Data) -> Data:
+        return {name: value for name, value in self.model.data.items() if name not in own}
+
+    def _together(
+        self, truth: NDArray[np.float64], own: Data, seeds: NDArray[np.int64]
+    ) -> Arrays | None:
+        """Fit all datasets in one call; return None when something was raised."""
+        program, shared = self.fitted.program, self._shared(own)
+        solver = Deterministic(**self.options)
+        kind = kind_of(self.family, program.dim, self.rank)
+        try:
+            fits = solver.solve_many(program, kind, shared, own, seeds)
+            found = assess(
+                program, self.quantities, fits.q, truth, own, shared, seeds, self.num_draws
+            )
+        except Exception:  # a model that raises on some data: find out on which
+            return None
+        # A fit whose density was nowhere finite is no approximation of anything.
+        nothing = np.array([status is FitStatus.NOT_FINITE for status in fits.status])
+        return {
+            "probability": np.where(nothing[:, None], np.nan, found.probability),
+            "status": np.array([status.name for status in fits.status]),
+            "message": np.array([_message(status) for status in fits.status]),
+            "khat": np.where(nothing, np.nan, found.khat),
+            "symmetric_kl": np.where(nothing, np.nan, found.symmetric_kl),
+            "num_evaluations": fits.num_evaluations.astype(float),
+            "gradient_norm": fits.gradient_norm,
+            "sampling_error": fits.sampling_error,
+        }
+
+    def _one_by_one(
+        self, truth: NDArray[np.float64], own: Data, seeds: NDArray[np.int64]
+    ) -> Arrays:
+        rows = []
+        for index, seed in enumerate(seeds):
+            data = jax.tree.map(lambda leaf: leaf[index], own)  # noqa: B023
+            rows.append(self._one(truth[index], data, int(seed)))
+        return {
+            "probability": np.stack([row.probability for row in rows]),
+            "status": np.array([row.status.name for row in rows]),
+            "message": np.array([row.message or _message(row.status) for row in rows]),
+        } | {
+            name: np.array([getattr(row, name) for row in rows])
+            for name in (
+                "khat", "symmetric_kl", "num_evaluations", "gradient_norm", "sampling_error",
+            )
+        }  # fmt: skip
+
+    def _one(self, truth: NDArray[np.float64], own: Data, seed: int) -> Outcome:
+        model = Model(self.fitted.program, self.fitted.data | own)
+        size = len(self.quantities.names)
+        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(own)):
+            return failed(size, FitStatus.FAILED, "the simulated data has NaN or infinite values")
+
+        def run() -> Any:
+            if self.fit is not None:
+                return self.fit(model.data, seed)
+            return fit(
+                model,
+                family=self.family,
+                rank=self.rank,
+                solver=self.solver,
+                seed=seed,
+                **self.options,
+            )
+
+        return outcome_of(
+            run, model, self.quantities, truth, own, seed, self.num_draws, self.time_limit
+        )
+
+
+def seeds_of(seed: int, start: int, count: int) -> NDArray[np.int64]:
+    """Return the seeds of consecutive datasets: any number of them, never the same twice in all.
+
+    53 bits, which every JSON reader keeps.
+    """
+    states = [
+        np.random.SeedSequence((seed, number)).generate_state(1, np.uint64)[0]
+        for number in range(start, start + count)
+    ]
+    return (np.array(states, np.uint64) >> np.uint64(11)).astype(np.int64)
+
+
+def _message(status: FitStatus) -> str:
+    return "" if status is FitStatus.CONVERGED else status.value

@@ -1,0 +1,70 @@
+"""What commands that fit share: the model and its data, families and solvers, files to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vicheck.cli.printing import EX_IOERR, EX_NOINPUT, fail
+
+if TYPE_CHECKING:
+    from vicheck.model import Model
+
+__all__ = ["Family", "Solver", "load_model", "require_directories", "write_files"]
+
+
+class Family(StrEnum):
+    """Families of approximations."""
+
+    MEAN_FIELD = "mean_field"
+    FULL_RANK = "full_rank"
+    LOW_RANK = "low_rank"
+
+
+class Solver(StrEnum):
+    """Ways to fit."""
+
+    DETERMINISTIC = "deterministic"
+    STOCHASTIC = "stochastic"
+    STAN_ADVI = "stan_advi"
+
+
+def load_model(
+    spec: str, data: str | None, observed: list[str] | None, tell: Callable[[str], None]
+) -> Model:
+    """Load a model named on the command line, with its data."""
+    from vicheck.adapters.programs import load_model_function, read_data
+
+    arguments: dict[str, Any] = {}
+    if data is not None:
+        try:
+            arguments = read_data(data)
+        except OSError as error:
+            fail(f"cannot read {data}: {error.strerror or error}", EX_NOINPUT)
+    tell("loading JAX")
+    from vicheck.adapters.numpyro import from_numpyro
+    from vicheck.model import Model
+
+    loaded = load_model_function(spec)
+    if isinstance(loaded, Model):
+        return loaded.given(arguments)
+    return from_numpyro(loaded, observed=tuple(observed or ("y",)), **arguments)
+
+
+def require_directories(*paths: str | None) -> None:
+    """End at once when a file cannot be written later for want of its directory."""
+    for path in paths:
+        if path is not None and not Path(path).parent.is_dir():
+            fail(f"cannot write {path}: there is no directory {Path(path).parent}", EX_IOERR)
+
+
+def write_files(files: Iterable[tuple[str | None, Callable[[str], None]]]) -> None:
+    """Write each file that was asked for."""
+    for path, put in files:
+        if path is not None:
+            try:
+                put(path)
+            except OSError as error:
+                fail(f"cannot write {path}: {error.strerror or error}", EX_IOERR)
