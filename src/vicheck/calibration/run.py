@@ -134,7 +134,9 @@ def vsbc(
     >>> calibration.tests.loc["theta[0]", "direction"]
     'none'
     """
-    _check_arguments(model, num_datasets, num_draws, chunk_size, time_limit, seed, fit, options)
+    _check_arguments(
+        model, num_datasets, num_draws, chunk_size, time_limit, seed, fit, executor, options
+    )
     if fit is None and solver == "deterministic":
         options = _DEFAULTS | options
     make_solver(solver, options)
@@ -182,6 +184,7 @@ def _check_arguments(
     time_limit: Any,
     seed: Any,
     fit: Any,
+    executor: Any,
     options: dict[str, Any],
 ) -> None:
     if not isinstance(model, Model):
@@ -199,6 +202,11 @@ def _check_arguments(
             raise ValueError(f"{name} must be an integer from {least} on, got {value!r}")
     if time_limit is not None and not time_limit > 0.0:
         raise ValueError(f"time_limit must be a positive number of seconds, got {time_limit!r}")
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise TypeError(
+            "executor must be an Executor of concurrent.futures, or have its methods, got "
+            f"{type(executor).__name__}"
+        )
     if fit is not None and not callable(fit):
         raise TypeError(f"fit must be a function of data and seed, got {type(fit).__name__}")
     if fit is not None and options:

@@ -6,7 +6,6 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +14,7 @@ from vicheck.records import FitStatus
 from vicheck.vi.curvature import MAX_DENSE_DIM
 from vicheck.vi.family import Family
 from vicheck.vi.kinds import Kind
-from vicheck.vi.noise import CHUNK, Noise, make_noise
+from vicheck.vi.noise import CHUNK, make_noise
 from vicheck.vi.progress import (
     CODES,
     Progress,
@@ -79,7 +78,7 @@ class Fits:
         report: Report,
     ) -> None:
         self.options, self.program, self.kind, self.report = options, program, kind, report
-        self.shared, self.own = (jax.tree.map(jnp.asarray, data) for data in (shared, own))
+        self.shared, self.own = jax.device_put((shared, own))
         self.seeds = seeds
         self.noise_dim = kind.noise_dim(program.dim)
         self.set_capacity(self._first_capacity())
@@ -103,7 +102,7 @@ class Fits:
     def set_capacity(self, capacity: int) -> None:
         """Make noise for a number of draws."""
         self.capacity = capacity
-        self.noise = Noise(*map(jnp.asarray, make_noise(capacity, self.noise_dim, self.seeds)))
+        self.noise = make_noise(capacity, self.noise_dim, self.seeds)
 
     def random_starts(self) -> Floats:
         """Return over-dispersed starts, shape ``(starts, fits, d)``."""

@@ -12,11 +12,11 @@ import numpy as np
 from jax import lax
 from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import ndtri
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from vicheck.model import double_precision
 
 __all__ = ["CHUNK", "Noise", "make_noise", "standardised"]
-
-Floats = NDArray[np.float64]
 
 CHUNK = 32
 """Draws that are evaluated together: half of them noise, the other half its negative."""
@@ -56,7 +56,7 @@ def make_noise(num_draws: int, dim: int, seeds: ArrayLike) -> Noise:
     seeds = np.asarray(seeds)
     shifts = [np.random.default_rng((int(seed), dim)).random(dim) for seed in seeds.ravel()]
     return Noise(
-        _points(num_draws // 2, dim).reshape(-1, CHUNK // 2, dim),
+        _points(num_draws // 2, dim),
         np.stack(shifts).reshape(*seeds.shape, dim),
     )
 
@@ -101,10 +101,14 @@ def standardised(noise: Noise, num_chunks: Any) -> jax.Array:
 
 
 @lru_cache(maxsize=4)
-def _points(num_points: int, dim: int) -> Floats:
+def _points(num_points: int, dim: int) -> jax.Array:
+    """Return the points, in chunks, where compiled code finds them without another copy."""
     rng = np.random.default_rng(0)
     if dim > _MAX_SOBOL_DIM:
-        return rng.random((num_points, dim))
-    from scipy.stats.qmc import Sobol
+        points = rng.random((num_points, dim))
+    else:
+        from scipy.stats.qmc import Sobol
 
-    return np.asarray(Sobol(dim, rng=rng).random(num_points))
+        points = Sobol(dim, rng=rng).random(num_points)
+    with double_precision():
+        return jax.device_put(points.reshape(-1, CHUNK // 2, dim))

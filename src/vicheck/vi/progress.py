@@ -52,6 +52,8 @@ class Progress(NamedTuple):
     """
 
     q: Family
+    start: Any
+    """Where the fit began."""
     directions: Any
     """Along these the mean moves, shape ``(d, d)``; empty where q's own scales have to do."""
     stale: Any
@@ -94,26 +96,32 @@ def begin(
     shrink: float = 1.0,
 ) -> Progress:
     """Return the progress of fits that have not begun, from starts of shape ``(n, d)``."""
-    empty = jax.tree.map(
-        lambda leaf: np.zeros((len(z), *leaf.shape), leaf.dtype), _shapes(kind, z.shape[1])
-    )
-    infinite: Any = np.full(z.shape, np.inf)
-    return empty._replace(
-        q=kind.moved_to(empty.q, np.asarray(z, np.float64)),
-        stale=np.ones(len(z), bool),
+    return _template(kind, *z.shape)._replace(
+        start=np.asarray(z, np.float64),
         newton_steps=np.full(len(z), newton_steps),
         shrink=np.full(len(z), shrink),
         num_chunks=np.full(len(z), num_chunks),
+    )
+
+
+@lru_cache(maxsize=32)
+def _template(kind: Kind, num_fits: int, dim: int) -> Progress:
+    empty = jax.tree.map(
+        lambda leaf: np.zeros((num_fits, *leaf.shape), leaf.dtype), _shapes(kind, dim)
+    )
+    infinite: Any = np.full((num_fits, dim), np.inf)
+    progress: Progress = empty._replace(
+        stale=np.ones(num_fits, bool),
         former_loc=infinite,
         former_sd=infinite,
         value=infinite[:, 0],
         norm=infinite[:, 0],
         error=infinite[:, 0],
-        sizes=np.full((len(z), 4), np.nan),
+        sizes=np.full((num_fits, 4), np.nan),
     )
+    return progress
 
 
-@lru_cache(maxsize=32)
 def _shapes(kind: Kind, dim: int) -> Progress:
     """Return the shapes and types of the progress of one fit."""
 
@@ -125,6 +133,7 @@ def _shapes(kind: Kind, dim: int) -> Progress:
     q = jax.eval_shape(kind.start, vector, Curvature(of(dense), vector))
     return Progress(
         q=q,
+        start=vector,
         directions=of(dense if takes_directions(kind, dim) else (0,)),
         stale=of((), bool),
         newton_steps=whole,

@@ -103,7 +103,7 @@ def _with_units(program: Program, kind: Kind, data: Data, now: Progress) -> Prog
     first = now.code == NEW
     z, curvature = climb(
         program,
-        now.q.loc,
+        jnp.where(first, now.start, now.q.loc),
         data,
         jnp.where(first, now.newton_steps, 0),
         jnp.where(first, FLATTEST, _LEAST_PRECISION / jnp.square(now.sd)),
