@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench bench-fit accuracy coverage clean
+.PHONY: help demo test lint types bench bench-fit bench-vsbc accuracy coverage clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -29,6 +29,9 @@ bench: $(VENV)/.bench  ## speed against peers, written to docs/
 
 bench-fit: $(VENV)/.bench  ## fits and checks against peers, written to docs/; DATA= for leukemia
 	$(BIN)/python benchmarks/fit.py $(if $(DATA),--data $(DATA))
+
+bench-vsbc: $(VENV)/.bench  ## calibration against peers, written to docs/; DATA= for leukemia
+	$(BIN)/python benchmarks/vsbc.py $(if $(DATA),--data $(DATA))
 
 accuracy: $(VENV)/.dev  ## accuracy of fits and checks, written to docs/; DATA= for posteriordb
 	$(BIN)/python benchmarks/acceptance.py $(if $(DATA),--data $(DATA))

@@ -72,6 +72,7 @@ def test_links_lead_somewhere():
         ("psis", "benchmarks.md", None),
         ("khat_coverage", "khat-coverage.md", ("coverage", "narrow_normals")),
         ("fit", "fit-benchmarks.md", None),
+        ("vsbc", "vsbc-benchmarks.md", None),
         ("acceptance", "fit-accuracy.md", None),
     ],
 )

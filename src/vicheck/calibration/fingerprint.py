@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -33,7 +34,7 @@ def fingerprint_of_model(model: Model, quantities: Quantities) -> str:
         jax.make_jaxpr(lambda z: quantities.drawn(program, z, data))(z),
     ):
         # Some operations print the address of a function.
-        digest.update(re.sub(r"0x[0-9a-f]+", "", str(traced)).encode())
+        digest.update(_without_addresses(str(traced)).encode())
         for constant in traced.consts:
             _add(digest, constant)
     for leaf in jax.tree.leaves(model.data):
@@ -43,13 +44,22 @@ def fingerprint_of_model(model: Model, quantities: Quantities) -> str:
 
 def fingerprint_of_code(function: Callable[..., Any]) -> str:
     """Return the name of a function and a digest of its code, as far as it can be seen."""
-    name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
+    if isinstance(function, partial):
+        arguments = _without_addresses(repr((function.args, function.keywords)))
+        inner = fingerprint_of_code(function.func)
+        return f"{inner} {hashlib.sha256(arguments.encode()).hexdigest()[:16]}"
+    named = function if hasattr(function, "__qualname__") else type(function)
+    name = f"{named.__module__}.{named.__qualname__}"
     code = getattr(function, "__code__", None)
     if code is None:
-        return f"{name or type(function).__qualname__}"
+        return name
     constants = [item for item in code.co_consts if isinstance(item, str | int | float | tuple)]
     text = code.co_code + repr((constants, code.co_names)).encode()
     return f"{name} {hashlib.sha256(text).hexdigest()[:16]}"
+
+
+def _without_addresses(text: str) -> str:
+    return re.sub(r"0x[0-9a-f]+", "", text)
 
 
 def _add(digest: Any, array: Any) -> None:

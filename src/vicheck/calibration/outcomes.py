@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.calibration.assessment import assess, probabilities_of_draws
-from vicheck.calibration.quantities import LIKELIHOOD, Quantities
-from vicheck.model import Data, Model, double_precision, labels
+from vicheck.calibration.quantities import Quantities
+from vicheck.model import Data, Model, Program, double_precision, labels
 from vicheck.records import FitStatus
+from vicheck.vi.compiling import compiled
 from vicheck.vi.fit import Fit
 
 __all__ = ["Outcome", "failed", "outcome_of"]
@@ -59,22 +59,32 @@ def outcome_of(
     size = len(quantities.names)
     try:
         found = _within(run, time_limit)
-    except TimeoutError:
+    except _TooLateError:
         return failed(
             size, FitStatus.TIMED_OUT, f"the fit took longer than its limit of {time_limit:g} s"
         )
     except Exception as error:  # whatever a foreign fit can raise
-        return failed(size, FitStatus.FAILED, f"{type(error).__name__}: {error}")
+        return failed(size, FitStatus.FAILED, _describe(error))
     if isinstance(found, Fit):
+        if found.status is FitStatus.INTERRUPTED:  # it has caught what was meant for all
+            raise KeyboardInterrupt
         return _of_fit(found, model, quantities, truth, own, seed, num_draws)
     if hasattr(found, "marginal_cdf"):
-        return Outcome(_of_cdf(found, model, quantities, truth), FitStatus.CONVERGED)
+        return _of_cdf(found, model, quantities, truth)
     if isinstance(found, Mapping):
-        return Outcome(_of_draws(found, model, quantities, truth, seed), FitStatus.CONVERGED)
+        return _of_draws(found, model, quantities, truth, seed)
     raise TypeError(
         "fit must return named draws (a dictionary of arrays, draws first), a vicheck.Fit or an "
         f"object with a method marginal_cdf, got {type(found).__name__}"
     )
+
+
+class _TooLateError(Exception):
+    """The limit of time has passed; a `TimeoutError` may be the fit's own."""
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _within(run: Callable[[], Any], time_limit: float | None) -> Any:
@@ -97,7 +107,7 @@ def _within(run: Callable[[], Any], time_limit: float | None) -> Any:
     thread.start()
     thread.join(time_limit)
     if not results:
-        raise TimeoutError
+        raise _TooLateError
     succeeded, value = results[0]
     if not succeeded:
         raise value
@@ -139,73 +149,124 @@ def _of_fit(
     )
 
 
-def _of_cdf(found: Any, model: Model, quantities: Quantities, truth: Floats) -> Floats:
+def _of_cdf(found: Any, model: Model, quantities: Quantities, truth: Floats) -> Outcome:
     """Ask for the marginal distribution functions at the true parameters, on their own scale."""
     theta = model.constrain(truth)
     at = {name: theta[name] for name, _ in model.program.layout}
-    values = _flat(found.marginal_cdf(at), "marginal_cdf", draws=False)
-    return np.array([_pick(values, name, "marginal_cdf") for name in quantities.names])
+    try:
+        answer = found.marginal_cdf(at)
+    except Exception as error:  # whatever a foreign fit can raise
+        return failed(len(quantities.names), FitStatus.FAILED, _describe(error))
+    arrays = {
+        name: _numbers(answer, name, at[name].shape, "marginal_cdf")
+        for name in at
+        if name in answer
+    }
+    values = _flat(arrays)
+    p = np.array([_pick(values, name, "marginal_cdf", answer) for name in quantities.names])
+    if np.isnan(p).any():
+        message = f"marginal_cdf returned NaN for {quantities.names[np.isnan(p).argmax()]}"
+        return failed(p.size, FitStatus.FAILED, message)
+    if ((p < 0.0) | (p > 1.0)).any():
+        raise ValueError(
+            f"marginal_cdf must return probabilities between 0 and 1, got {p.min():g} to "
+            f"{p.max():g}"
+        )
+    return Outcome(p, FitStatus.CONVERGED)
 
 
 def _of_draws(
     draws: Mapping[str, Any], model: Model, quantities: Quantities, truth: Floats, seed: int
-) -> Floats:
+) -> Outcome:
     """Rank the truth among named draws, on the parameters' own scale."""
-    values = _flat(draws, "fit", draws=True)
     theta = model.constrain(truth)
-    true = _flat({name: theta[name] for name in theta}, "the model", draws=False)
-    if quantities.functions or LIKELIHOOD in quantities.drawn_names:
-        values, true = _derived(draws, model, quantities, truth, values, true)
+    arrays = {
+        name: _numbers(draws, name, theta[name].shape, "fit", draws=True)
+        for name in theta
+        if name in draws
+    }
+    if len({len(array) for array in arrays.values()}) > 1:
+        counts = ", ".join(f"{name} {len(array)}" for name, array in arrays.items())
+        raise ValueError(f"fit must return the same number of draws of everything, got {counts}")
+    bad = [name for name, array in arrays.items() if np.isnan(array).any()]
+    if bad:
+        message = f"the fit returned NaN among the draws of {', '.join(bad)}"
+        return failed(len(quantities.names), FitStatus.FAILED, message)
+    values, true = _flat(arrays, draws=True), _flat(theta)
+    if any(name not in values for name in quantities.drawn_names):
+        more, at = _derived(arrays, model, quantities, truth)
+        values, true = values | more, true | at
     names = quantities.names
-    columns = np.stack([_pick(values, name, "fit") for name in names], axis=-1)
-    at = np.array([_pick(true, name, "the model") for name in names])
+    columns = np.stack([_pick(values, name, "fit", draws) for name in names], axis=-1)
     # Ranks on the scale of the parameter itself: nothing falls where something else rises.
-    return probabilities_of_draws(columns, at, seed)
+    p = probabilities_of_draws(columns, np.array([true[name] for name in names]), seed)
+    return Outcome(p, FitStatus.CONVERGED)
 
 
 def _derived(
-    draws: Mapping[str, Any],
-    model: Model,
-    quantities: Quantities,
-    truth: Floats,
-    values: dict[str, Any],
-    true: dict[str, Any],
+    arrays: Mapping[str, Floats], model: Model, quantities: Quantities, truth: Floats
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Add what is computed from all parameters of a draw: functions, the log likelihood."""
-    absent = [name for name, _ in model.program.layout if name not in draws]
+    """Return what is computed from all parameters, of the draws and of the truth."""
+    absent = [name for name, _ in model.program.layout if name not in arrays]
     if absent:
         raise ValueError(
             f"fit returned no draws of {', '.join(absent)}, which the quantities "
             f"{', '.join(quantities.drawn_names)} need"
         )
-    theta = {name: jnp.asarray(draws[name], float) for name, _ in model.program.layout}
-    z = jax.vmap(lambda one: model.program.unconstrain(one, model.data))(theta)
-    rows = jax.vmap(lambda one: quantities.drawn(model.program, one, model.data))(z)
-    at = quantities.drawn(model.program, jnp.asarray(truth), model.data)
-    columns = np.asarray(rows).T
+    theta = {name: arrays[name] for name, _ in model.program.layout}
+    rows, at = _compute((model.program, quantities), theta, truth, model.data)
+    names = quantities.drawn_names
     return (
-        values | dict(zip(quantities.drawn_names, columns, strict=True)),
-        true | dict(zip(quantities.drawn_names, np.asarray(at), strict=True)),
+        dict(zip(names, np.asarray(rows).T, strict=True)),
+        dict(zip(names, np.asarray(at), strict=True)),
     )
 
 
-def _flat(arrays: Mapping[str, Any], source: str, *, draws: bool) -> dict[str, Any]:
+@compiled
+def _compute(
+    what: tuple[Program, Quantities], theta: Mapping[str, Any], truth: Any, data: Data
+) -> tuple[jax.Array, jax.Array]:
+    program, quantities = what
+
+    def of_draw(one: Mapping[str, Any]) -> jax.Array:
+        return quantities.drawn(program, program.unconstrain(one, data), data)
+
+    return jax.vmap(of_draw)(theta), quantities.drawn(program, truth, data)
+
+
+def _numbers(
+    found: Mapping[str, Any], name: str, shape: tuple[int, ...], source: str, *, draws: bool = False
+) -> Floats:
+    """Return an array that a fit has returned, or say what is wrong with it."""
+    try:
+        array = np.asarray(found[name], float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{source} must return numbers for {name!r}: {error}") from error
+    if draws and not (array.ndim and len(array)):
+        raise ValueError(
+            f"{source} must return draws of {name!r} along the first axis, got shape {array.shape}"
+        )
+    came = array.shape[1:] if draws else array.shape
+    if came != shape:
+        wanted = ", ".join(["draws"] * draws + [str(size) for size in shape])
+        raise ValueError(f"{source} must return {name!r} of shape ({wanted}), got {array.shape}")
+    return array
+
+
+def _flat(arrays: Mapping[str, Any], *, draws: bool = False) -> dict[str, Any]:
     """Return the elements of named arrays by their labels."""
     found: dict[str, Any] = {}
-    for name, value in arrays.items():
-        array = np.asarray(value, float)
-        if draws and array.ndim == 0:
-            raise ValueError(f"{source} returned {name!r} without an axis of draws")
+    for name, array in arrays.items():
         shape = array.shape[1:] if draws else array.shape
         flat = array.reshape(len(array), -1).T if draws else array.ravel()
         found |= dict(zip(labels({name: shape}), flat, strict=True))
     return found
 
 
-def _pick(values: Mapping[str, Any], name: str, source: str) -> Any:
+def _pick(values: Mapping[str, Any], name: str, source: str, found: Mapping[str, Any]) -> Any:
     if name not in values:
         raise ValueError(
             f"{source} returned nothing for the quantity {name!r}; it returned: "
-            f"{', '.join(list(values)[:20]) or 'nothing'}"
+            f"{', '.join(map(str, list(found)[:20])) or 'nothing'}"
         )
     return values[name]

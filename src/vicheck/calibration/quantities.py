@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,6 +78,11 @@ def choose_quantities(model: Model, data: Data, spec: Spec | None) -> Quantities
     program = model.program
     if isinstance(spec, str):
         raise TypeError(f"quantities must be a list of names, got the string {spec!r}")
+    if spec is not None and not isinstance(spec, Mapping | Collection):
+        raise TypeError(
+            "quantities must be a list of names or a dictionary of functions, got "
+            f"{type(spec).__name__}"
+        )
     if spec is not None and not len(spec):
         raise ValueError("quantities must hold at least one name or function, got none")
     if isinstance(spec, Mapping):
@@ -149,9 +154,10 @@ def _of_functions(
                 f"quantities[{name!r}] fails on the parameters of one draw: "
                 f"{type(error).__name__}: {error}"
             ) from error
-        if not jnp.issubdtype(shape.dtype, jnp.number):
+        if shape.dtype.kind not in "iuf" or not shape.size:
             raise ValueError(
-                f"quantities[{name!r}] must return numbers, got an array of type {shape.dtype}"
+                f"quantities[{name!r}] must return numbers, at least one, got an array of type "
+                f"{shape.dtype} and shape {shape.shape}"
             )
         names += labels({name: shape.shape})
     return Quantities((), (), (), (), tuple(functions.items()), tuple(names))
@@ -168,8 +174,10 @@ def _find(name: str, known: Mapping[str, tuple[str, ...]]) -> tuple[str, tuple[s
 
 
 def _call(function: Callable[..., Any], theta: Mapping[str, Any], data: Data) -> Any:
-    takes = len(inspect.signature(function).parameters)
-    return function(theta, data) if takes > 1 else function(theta)
+    parameters = list(inspect.signature(function).parameters.values())
+    # A default is a value of the user's own, as in functions that a loop makes.
+    takes_data = any(each.default is each.empty or each.name == "data" for each in parameters[1:])
+    return function(theta, data) if takes_data else function(theta)
 
 
 def _has_likelihood(program: Program, dim: int, data: Data) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import xarray as xr
 
 from vicheck import __version__
 from vicheck.calibration.execution import compute_chunks
@@ -152,12 +153,12 @@ def vsbc(
             solver=solver,
             options=options,
             fit=fit,
-            num_draws=num_draws,
-            num_datasets=num_datasets,
+            num_draws=int(num_draws),  # NumPy's integers are none to JSON
+            num_datasets=int(num_datasets),
             time_limit=time_limit,
-            seed=seed,
+            seed=int(seed),
         )
-        work = replace(work, chunk_size=chunk_size or _chunk_size(work))
+        work = replace(work, chunk_size=int(chunk_size or _chunk_size(work)))
         described = _described(work)
     kept = None if store is None else Store.open(store, described)
     counts = [
@@ -281,8 +282,6 @@ def _described(work: Work) -> dict[str, Any]:
 
 
 def _calibration(work: Work, chunks: list[Arrays], described: dict[str, Any]) -> Calibration:
-    import xarray as xr
-
     joined = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
     number, probability = joined.pop("dataset"), joined.pop("probability")
     names, exact = work.quantities.names, work.quantities.exact_names

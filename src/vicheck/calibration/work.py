@@ -107,6 +107,18 @@ class Work:
                 compiling.result()
             _COMPILED.add(key)
 
+    def _compile_one(self, own: Data) -> None:
+        """Compile what a single fit needs, before its time is taken."""
+        program = self.fitted.program
+        kind = kind_of(self.family, program.dim, self.rank)
+        key = (program, kind)
+        with _COMPILING:
+            if key not in _COMPILED:
+                data = self._shared(own) | jax.tree.map(lambda leaf: leaf[0], own)
+                solver = Deterministic(**self.options)
+                solver.compile_many(program, kind, data, {}, np.zeros(1, np.int64))
+                _COMPILED.add(key)
+
     @property
     def fitted(self) -> Model:
         """The model that is fitted: for a posterior, to the observations and a replicate."""
@@ -172,6 +184,8 @@ class Work:
     def _one_by_one(
         self, truth: NDArray[np.float64], own: Data, seeds: NDArray[np.int64]
     ) -> Arrays:
+        if self.fit is None and self.solver == "deterministic" and self.time_limit is not None:
+            self._compile_one(own)
         rows = []
         for index, seed in enumerate(seeds):
             data = jax.tree.map(lambda leaf: leaf[index], own)  # noqa: B023

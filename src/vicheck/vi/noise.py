@@ -13,6 +13,7 @@ from jax import lax
 from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import ndtri
 from numpy.typing import ArrayLike
+from scipy.stats.qmc import Sobol
 
 from vicheck.model import double_precision
 
@@ -107,8 +108,6 @@ def _points(num_points: int, dim: int) -> jax.Array:
     if dim > _MAX_SOBOL_DIM:
         points = rng.random((num_points, dim))
     else:
-        from scipy.stats.qmc import Sobol
-
         points = Sobol(dim, rng=rng).random(num_points)
     with double_precision():
         return jax.device_put(points.reshape(-1, CHUNK // 2, dim))

@@ -1,0 +1,121 @@
+"""Calibration at observed data: truths from a fit to it, then fits to it and to a replicate."""
+
+import numpy as np
+import pytest
+from scipy.stats import kstest, norm
+
+import vicheck
+from tests.calibration.problems import (
+    X,
+    bounded_model,
+    draw_exactly,
+    independent_model,
+    pair_model,
+    saved,
+)
+from vicheck.calibration.replication import REPLICATE, ReplicatedProgram
+from vicheck.calibration.run import vsbc
+from vicheck.model import Model
+
+SIZE = 25
+Y = np.array([3.0, -1.0, 0.5])
+
+
+@pytest.fixture(scope="module")
+def full_rank():
+    return vsbc(
+        pair_model(y=Y), num_datasets=400, chunk_size=SIZE, family="full_rank", posterior=True
+    )
+
+
+def run(model=None, **options):
+    settings = {"num_datasets": SIZE, "chunk_size": SIZE, "family": "full_rank", "posterior": True}
+    return vsbc(model or pair_model(y=Y), **settings | options)
+
+
+def test_exact_fits_are_calibrated_at_the_observed_data(full_rank):
+    """If the first q is the posterior, and the others are those of both data, p is uniform."""
+    assert full_rank.converged.all()
+    for column in full_rank.probabilities.to_numpy().T:
+        assert kstest(column, "uniform").pvalue > 1e-3
+    assert full_rank.verdict.level == "good"
+    assert full_rank.symmetric_kl.mean == pytest.approx(0.0, abs=1e-3)
+    assert full_rank.data.attrs["kind"] == "posterior"
+    assert "at the observed data" in full_rank.title
+
+
+def test_the_caveat_is_a_finding(full_rank):
+    (caveat,) = (found for found in full_rank.findings if "fitted q" in found.sentence)
+    assert caveat.severity == "caution"
+    assert caveat.sentence in str(full_rank)
+    over_prior = run(posterior=False)
+    assert not any("fitted q" in found.sentence for found in over_prior.findings)
+    assert over_prior.data.attrs["kind"] == "prior"
+
+
+def test_mean_field_is_contaminated_as_theory_says():
+    """Truths from a q that is too narrow are too easy; how easy is known for normals.
+
+    With D the variances of the first q, b - (mean of the second q) has the covariance C below.
+    """
+    found = run(family="mean_field", num_datasets=400)
+    assert found.converged.all()
+    first, second = np.eye(2) + X.T @ X, np.eye(2) + 2.0 * X.T @ X
+    covariance = np.linalg.inv(second)
+    narrow = np.diag(1.0 / np.diagonal(first))
+    spread = covariance @ (first @ narrow @ first + X.T @ X) @ covariance
+    expected = np.sqrt(np.diagonal(spread) * np.diagonal(second))
+    if_all_were_right = np.sqrt(np.diagonal(covariance) * np.diagonal(second))
+    assert (np.abs(expected - if_all_were_right) > 0.1).all()
+    for name, stretch in zip(("b[0]", "b[1]"), expected, strict=True):
+        p = found.probabilities.sel(quantity=name).to_numpy()
+        assert kstest(norm.ppf(p) / stretch, "norm").pvalue > 1e-3
+
+
+def test_the_density_counts_prior_once_and_both_data():
+    model, replicate = pair_model(y=Y), np.array([0.1, 0.2, 0.3])
+    program = ReplicatedProgram(model.program)
+    both = Model(program, model.data | {REPLICATE: {"y": replicate}})
+    b = np.array([0.4, -0.7])
+    expected = norm.logpdf(b).sum() + norm.logpdf(np.stack([Y, replicate]), X @ b).sum()
+    assert both.log_density(b) == pytest.approx(expected, rel=1e-12)
+    assert both.coordinates == model.coordinates
+    np.testing.assert_allclose(both.constrain(b)["total"], b.sum(), rtol=1e-12)
+    np.testing.assert_array_equal(both.unconstrain({"b": b}), b)
+
+
+def test_parameters_that_fall_where_z_rises_still_do():
+    model = bounded_model().given({"y": Y})
+    program = ReplicatedProgram(model.program)
+    for name in ("top", "scale", "loc"):
+        assert program.is_decreasing(name) == (name == "top")
+        assert program.is_elementwise(name)
+
+
+def test_other_data_are_another_run():
+    one, other = run(), run(pair_model(y=Y + 1.0))
+    np.testing.assert_array_equal(one.data["seed"], other.data["seed"])
+    assert one.data.attrs["model"] != other.data.attrs["model"]
+    with pytest.raises(ValueError, match="the runs must have the same model"):
+        one.merge(other)
+
+
+def test_the_same_bits_again(full_rank, tmp_path):
+    assert saved(run(), tmp_path / "one") == saved(run(), tmp_path / "two")
+    np.testing.assert_array_equal(run().probabilities, full_rank.probabilities[:SIZE])
+
+
+def test_one_by_one_is_the_same_up_to_rounding(full_rank):
+    found = run(num_datasets=3, chunk_size=3, time_limit=600.0)
+    assert found.converged.all()
+    np.testing.assert_allclose(found.probabilities, full_rank.probabilities[:3], rtol=1e-6)
+
+
+def test_missing_data_are_asked_for():
+    with pytest.raises(vicheck.ModelError, match="the model has no data for y"):
+        run(pair_model())
+
+
+def test_a_foreign_fit_is_refused():
+    with pytest.raises(ValueError, match="posterior=True goes with vicheck's own fits"):
+        vsbc(independent_model(), fit=draw_exactly, posterior=True)
