@@ -11,6 +11,10 @@ import numpyro
 import numpyro.distributions as dist
 
 import vicheck
+from vicheck.calibration.run import vsbc
+
+CHUNK_SIZE, NUM_DATASETS = 5, 200
+"""Of runs that are stopped in their midst."""
 
 X = np.array([[1.2, 1.0], [0.8, 1.1], [-0.6, -0.9]])
 """Covariates that are much alike, so that the posterior of their coefficients is correlated."""
@@ -48,6 +52,17 @@ def draw_exactly(data, seed, *, num_draws=19, shift=0.0, stretch=1.0):
     sd = np.sqrt(0.5)
     noise = np.random.default_rng(seed).normal(size=(num_draws, 4))
     return {"theta": data["y"] / 2 + sd * (shift + stretch * noise)}
+
+
+def run_foreign(fit=draw_exactly, **options):
+    """Calibrate a fit that is not ours, in many small chunks."""
+    settings = {
+        "num_datasets": NUM_DATASETS,
+        "chunk_size": CHUNK_SIZE,
+        "quantities": ["theta"],
+        "progress": False,
+    }
+    return vsbc(independent_model(), fit=fit, **settings | options)
 
 
 def draw_noting(data, seed, *, directory, wait_for=1):

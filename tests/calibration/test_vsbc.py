@@ -294,11 +294,7 @@ def overflowing(y=None):
     numpyro.sample("y", dist.LogNormal(400.0 * theta, 400.0), obs=y)
 
 
-@pytest.mark.parametrize("time_limit", [None, 600.0])
-def test_data_without_a_finite_density_are_the_trouble_of_their_own_fits(time_limit):
-    """Together and one by one."""
-    model = vicheck.from_numpyro(overflowing)
-    found = vsbc(model, num_datasets=40, chunk_size=40, time_limit=time_limit)
+def assert_that_only_impossible_data_failed(found, model):
     data = np.array([model.simulate(int(seed))[1]["y"] for seed in found.data["seed"]])
     bad = np.isinf(data) | (data == 0.0)
     assert np.isinf(data).any()
@@ -311,6 +307,31 @@ def test_data_without_a_finite_density_are_the_trouble_of_their_own_fits(time_li
     assert (found.failures["message"] != "").all()
     assert found.tests["num_datasets"].tolist() == [40 - bad.sum()] * 2
     assert found.verdict.level == "none"
+
+
+def test_data_without_a_finite_density_are_the_trouble_of_their_own_fits():
+    model = vicheck.from_numpyro(overflowing)
+    found = vsbc(model, num_datasets=40, chunk_size=40)
+    assert_that_only_impossible_data_failed(found, model)
+
+
+def test_a_fit_at_a_time_is_compiled_before_its_time_is_taken(monkeypatch):
+    """The same data one by one; nothing is compiled while a fit runs."""
+
+    def num_compiled():
+        return settle.jitted(False)._cache_size()
+
+    def noting(*args, **options):
+        sizes.append(num_compiled())
+        return vicheck.fit(*args, **options)
+
+    sizes, before = [], num_compiled()
+    monkeypatch.setattr("vicheck.calibration.work.fit", noting)
+    model = vicheck.from_numpyro(overflowing)
+    found = vsbc(model, num_datasets=40, chunk_size=40, time_limit=600.0)
+    assert_that_only_impossible_data_failed(found, model)
+    assert len(sizes) > 20
+    assert {*sizes, num_compiled()} == {before + 1}
 
 
 def refusing(y=None):
@@ -366,27 +387,6 @@ def test_a_time_limit_that_is_kept_changes_nothing_but_the_way(mean_field):
     found = run(num_datasets=5, time_limit=600.0)
     assert found.converged.all()
     np.testing.assert_allclose(found.probabilities, mean_field.probabilities[:5], rtol=1e-6)
-
-
-def test_the_time_of_a_fit_is_not_that_of_compiling_it(monkeypatch):
-    """A model that is new to this process is compiled before the first fit begins."""
-
-    def fresh(y=None):
-        theta = numpyro.sample("theta", dist.Normal(0.0, 1.0))
-        numpyro.sample("y", dist.StudentT(5.0, theta, 1.0), obs=y)
-
-    def num_compiled():
-        return settle.jitted(False)._cache_size()
-
-    def noting(*args, **options):
-        sizes.append(num_compiled())
-        return vicheck.fit(*args, **options)
-
-    sizes, before = [], num_compiled()
-    monkeypatch.setattr("vicheck.calibration.work.fit", noting)
-    found = vsbc(vicheck.from_numpyro(fresh), num_datasets=3, chunk_size=3, time_limit=600.0)
-    assert found.converged.all()
-    assert [*sizes, num_compiled()] == 4 * [before + 1]
 
 
 # ---- what is refused ----

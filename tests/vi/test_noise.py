@@ -17,7 +17,9 @@ HALF = CHUNK // 2
 def base_noise(num_draws, dim, seed):
     """Return the normal numbers of all chunks, by SciPy."""
     noise = make_noise(num_draws, dim, seed)
-    return special.ndtri(np.clip((np.asarray(noise.points) + noise.shift) % 1.0, 1e-12, 1.0 - 1e-12))
+    return special.ndtri(
+        np.clip((np.asarray(noise.points) + noise.shift) % 1.0, 1e-12, 1.0 - 1e-12)
+    )
 
 
 def used(noise, num_draws):
