@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from vicheck.compiling import compiled
 from vicheck.errors import ModelError
 
 __all__ = [
@@ -336,7 +337,7 @@ def is_finite(program: Program, z: jax.Array, data: Data) -> jax.Array:
     return jnp.isfinite(value) & jnp.isfinite(gradient).all()
 
 
-@partial(jax.jit, static_argnums=0)
+@compiled
 def simulate_many(program: Program, seeds: Any, data: Data) -> tuple[jax.Array, Data]:
     """Draw z and the observed data once for each seed.
 
@@ -345,7 +346,7 @@ def simulate_many(program: Program, seeds: Any, data: Data) -> tuple[jax.Array, 
     return lax.map(lambda seed: program.simulate(jax.random.key(seed), data), jnp.asarray(seeds))
 
 
-@partial(jax.jit, static_argnums=0)
+@compiled
 def replicate_many(program: Program, seeds: Any, z: Any, data: Data) -> Data:
     """Draw the observed data given each row of z."""
     return lax.map(
@@ -354,11 +355,11 @@ def replicate_many(program: Program, seeds: Any, z: Any, data: Data) -> Data:
     )
 
 
-@partial(jax.jit, static_argnums=0)
+@compiled
 def _log_densities(program: Program, z: jax.Array, data: Data) -> jax.Array:
     return jax.vmap(program.log_density, (0, None))(z, data)
 
 
-@partial(jax.jit, static_argnums=0)
+@compiled
 def _constrained(program: Program, z: jax.Array, data: Data) -> dict[str, jax.Array]:
     return jax.vmap(program.constrain, (0, None))(z, data)

@@ -10,10 +10,10 @@ from jax import lax
 from numpy.typing import NDArray
 
 from vicheck.calibration.quantities import Quantities
+from vicheck.compiling import compiled
 from vicheck.model import Data, Program
-from vicheck.stats.calibration import randomised_probability, symmetric_kl_terms
+from vicheck.stats.calibration import randomised_probability, ranked_probability, symmetric_kl_terms
 from vicheck.stats.psis import psis_quietly
-from vicheck.vi.compiling import compiled
 from vicheck.vi.family import Family
 
 __all__ = ["Assessment", "assess", "probabilities_of_draws"]
@@ -60,8 +60,11 @@ def assess(
     size = -(-num_draws // num_blocks)
     noise_dim = _noise_dim(q)
     noise = np.zeros((len(seeds), num_blocks * size, noise_dim))
-    for rows, seed in zip(noise, seeds, strict=True):
-        np.random.default_rng((int(seed), _NOISE)).standard_normal(out=rows[:num_draws])
+    uniform = np.empty((len(seeds), len(quantities.drawn_names)))
+    for rows, numbers, seed in zip(noise, uniform, seeds, strict=True):
+        rng = np.random.default_rng((int(seed), _NOISE))
+        rng.standard_normal(out=rows[:num_draws])
+        rng.random(out=numbers)
     found = _evaluate(
         (program, quantities),
         q,
@@ -73,12 +76,9 @@ def assess(
     cdf, at_truth, ratios, true_values, values = map(np.asarray, found)
     ratios = ratios.reshape(len(seeds), -1)[:, :num_draws]
     values = values.reshape(len(seeds), num_blocks * size, -1)[:, :num_draws]
-    ranked = [
-        probabilities_of_draws(draws, true, seed)
-        for draws, true, seed in zip(values, true_values, seeds, strict=True)
-    ]
+    ranked = ranked_probability(values.swapaxes(0, 1), true_values, 1.0 - uniform)
     return Assessment(
-        np.concatenate([quantities.exact(cdf), np.stack(ranked)], axis=1),
+        np.concatenate([quantities.exact(cdf), ranked], axis=1),
         np.asarray(psis_quietly(ratios, with_weights=False).khat),
         symmetric_kl_terms(at_truth, ratios),
     )

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from vicheck.calibration.assessment import assess, probabilities_of_draws
 from vicheck.calibration.quantities import Quantities
+from vicheck.compiling import compiled
 from vicheck.model import Data, Model, Program, double_precision, labels
 from vicheck.records import FitStatus
-from vicheck.vi.compiling import compiled
 from vicheck.vi.fit import Fit
 
 __all__ = ["Outcome", "failed", "outcome_of"]

@@ -38,7 +38,7 @@ _DEFAULTS = {"num_starts": 1, "max_draws": 1024, "sampling_tolerance": 0.1}
 draws are independent between datasets, so a tenth of a sd in one fit does not bias the whole."""
 _CHUNK_BYTES = 2**24
 """Memory for the draws of a chunk's fits; a chunk is also what is lost when a run is killed."""
-_LONGEST_CHUNK = 128
+_LONGEST_CHUNK = 64
 _LEAST_CHUNKS = 8
 """A run is cut into this many chunks at least, so that many cores have something to do."""
 _ROOM = 512

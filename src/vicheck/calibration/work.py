@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -143,13 +142,9 @@ class Work:
     def _imagined(self, seeds: NDArray[np.int64]) -> Data:
         """Return zeros in the shapes of simulated data."""
         program, data = self.model.program, self.model.data
-        if self.centre is None:
-            shapes = jax.eval_shape(partial(simulate_many, program), seeds, data)[1]
-        else:
-            truth = np.zeros((len(seeds), program.dim))
-            replicate = jax.eval_shape(partial(replicate_many, program), seeds, truth, data)
-            shapes = {REPLICATE: replicate}
-        return jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
+        _, one = jax.eval_shape(program.simulate, jax.random.key(0), data)
+        own = jax.tree.map(lambda leaf: np.zeros((len(seeds), *leaf.shape), leaf.dtype), one)
+        return own if self.centre is None else {REPLICATE: own}
 
     def _shared(self, own: Data) -> Data:
         return {name: value for name, value in self.model.data.items() if name not in own}

@@ -24,6 +24,7 @@ __all__ = [
     "mean_with_interval",
     "num_columns",
     "randomised_probability",
+    "ranked_probability",
     "shaped",
     "symmetric_kl_terms",
 ]
@@ -95,6 +96,13 @@ def randomised_probability(draws: ArrayLike, truth: ArrayLike, rng: np.random.Ge
     >>> 2 / 4 < p < 3 / 4
     True
     """
+    true = np.asarray(truth, np.float64)
+    p = ranked_probability(draws, true, 1.0 - rng.random(true.shape))
+    return p if p.ndim else p.item()
+
+
+def ranked_probability(draws: ArrayLike, truth: ArrayLike, uniform: ArrayLike) -> Floats:
+    """Return the same as `randomised_probability`, with the U in (0, 1] given."""
     values, true = np.asarray(draws, np.float64), np.asarray(truth, np.float64)
     if values.ndim == 0 or values.shape[1:] != true.shape or not len(values):
         raise ValueError(
@@ -103,11 +111,9 @@ def randomised_probability(draws: ArrayLike, truth: ArrayLike, rng: np.random.Ge
         )
     below = np.count_nonzero(values < true, axis=0)
     equal = np.count_nonzero(values == true, axis=0)
-    uniform = 1.0 - rng.random(true.shape)  # in (0, 1]
-    p = (below + uniform * (1 + equal)) / (len(values) + 1)
+    p = (below + np.asarray(uniform) * (1 + equal)) / (len(values) + 1)
     p = np.minimum(p, np.nextafter(1.0, 0.0))
-    p = np.where(np.isnan(values).any(axis=0) | np.isnan(true), np.nan, p)
-    return p if p.ndim else p.item()
+    return np.asarray(np.where(np.isnan(values).any(axis=0) | np.isnan(true), np.nan, p))
 
 
 def bias(probabilities: ArrayLike, level: float = 0.95) -> Bias:

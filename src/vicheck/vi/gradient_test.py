@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vicheck.compiling import compiled
 from vicheck.model import Data, Model, Program
 from vicheck.records import GradientTest
-from vicheck.vi.compiling import compiled
 from vicheck.vi.family import Family
 from vicheck.vi.full_rank import FullRank
 

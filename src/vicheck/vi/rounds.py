@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from vicheck.compiling import compiled
 from vicheck.model import Data, Program
 from vicheck.records import FitStatus
-from vicheck.vi.compiling import compiled
 from vicheck.vi.curvature import FLATTEST, climb
 from vicheck.vi.family import moved
 from vicheck.vi.kinds import Kind
