@@ -3,6 +3,7 @@
 Statistical tests have fixed seeds and allow four standard errors, or a p-value of 1e-3.
 """
 
+import json
 import threading
 from functools import partial
 
@@ -166,14 +167,13 @@ def test_draws_are_of_parameters_on_their_own_scale():
 def test_a_fit_of_ours_is_taken_as_it_is():
     """Through fit= and by a run's own fits: the same numbers up to rounding."""
     model = pair_model()
+    own = vsbc(model, num_datasets=5, chunk_size=5)
+    options = json.loads(own.data.attrs["options"])
 
     def ours(data, seed):
-        return vicheck.fit(
-            model, data, seed=seed, num_starts=1, max_draws=1024, sampling_tolerance=0.1
-        )
+        return vicheck.fit(model, data, seed=seed, **options)
 
     theirs = run(ours, None, model, num_datasets=5)
-    own = vsbc(model, num_datasets=5, chunk_size=5)
     for name in ("probability", "khat", "symmetric_kl", "sampling_error"):
         np.testing.assert_allclose(theirs.data[name], own.data[name], rtol=1e-5, atol=1e-9)
     np.testing.assert_array_equal(theirs.status, own.status)

@@ -59,11 +59,12 @@ def assess(
     num_blocks = -(-num_draws // max(16, min(num_draws, _BLOCK // width)))
     size = -(-num_draws // num_blocks)
     noise_dim = _noise_dim(q)
-    noise = np.zeros((len(seeds), num_blocks * size, noise_dim))
+    # 24 bits are enough for where a draw lies; its densities are computed there in full precision.
+    noise = np.zeros((len(seeds), num_blocks * size, noise_dim), np.float32)
     uniform = np.empty((len(seeds), len(quantities.drawn_names)))
     for rows, numbers, seed in zip(noise, uniform, seeds, strict=True):
         rng = np.random.default_rng((int(seed), _NOISE))
-        rng.standard_normal(out=rows[:num_draws])
+        rng.standard_normal(out=rows[:num_draws], dtype=np.float32)
         rng.random(out=numbers)
     found = _evaluate(
         (program, quantities),
@@ -105,7 +106,7 @@ def _evaluate(
         data = shared | its_own
 
         def of_draw(standard: jax.Array) -> tuple[jax.Array, jax.Array]:
-            z, log_q = member.transform_and_log_prob(standard)
+            z, log_q = member.transform_and_log_prob(standard.astype(truth.dtype))
             return program.log_density(z, data) - log_q, quantities.drawn(program, z, data)
 
         ratios, values = lax.map(jax.vmap(of_draw), blocks)

@@ -33,9 +33,15 @@ __all__ = ["vsbc"]
 
 Progress = bool | Callable[[int, int, float], None]
 
-_DEFAULTS = {"num_starts": 1, "max_draws": 1024, "sampling_tolerance": 0.1}
+_DEFAULTS = {
+    "num_starts": 1,
+    "max_draws": 1024,
+    "sampling_tolerance": 0.1,
+    "tolerance": 0.01,
+}
 """Options of the default solver where they differ from those of a single fit: the errors of its
-draws are independent between datasets, so a tenth of a sd in one fit does not bias the whole."""
+draws are independent between datasets, so a tenth of a sd in one fit does not bias the whole, and
+the gradient need not be much smaller than they are."""
 _CHUNK_BYTES = 2**24
 """Memory for the draws of a chunk's fits; a chunk is also what is lost when a run is killed."""
 _LONGEST_CHUNK = 64
@@ -84,8 +90,9 @@ def vsbc(
         model derives; a dictionary of functions, each of the dictionary of parameters of one draw,
         or of parameters and data, makes others.
     family, rank, solver, **options
-        How to fit, as for `vicheck.fit`, but by default from one start, on at most 1024 draws and
-        with ``sampling_tolerance=0.1``: the errors of the draws are independent between datasets.
+        How to fit, as for `vicheck.fit`, but by default from one start, on at most 1024 draws, with
+        ``sampling_tolerance=0.1`` and ``tolerance=0.01``: the errors of the draws are independent
+        between datasets.
     fit
         Any other way to fit: a function of the data, a dictionary of arrays, and a seed. It returns
         named draws (a dictionary of arrays, draws first, on the parameters' own scale), an object
