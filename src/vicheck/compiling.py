@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 import jax
 import numpy as np
 
-__all__ = ["compiled"]
+__all__ = ["compiled", "is_large"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -37,11 +37,16 @@ def compiled(function: _F) -> _F:
     @wraps(function)
     def call(*args: Any) -> Any:
         program = args[0][0] if isinstance(args[0], tuple) else args[0]
-        size = program.dim + sum(np.size(leaf) for leaf in jax.tree.leaves(args[where]))
-        return jitted(size >= _LARGE)(*args)
+        return jitted(is_large(program, args[where]))(*args)
 
     call.jitted = jitted  # type: ignore[attr-defined]
     return cast(_F, call)
+
+
+def is_large(program: Any, data: Any) -> bool:
+    """Whether one evaluation of a model keeps a processor busy, and several cores too."""
+    size = program.dim + sum(np.size(leaf) for leaf in jax.tree.leaves(data))
+    return bool(size >= _LARGE)
 
 
 @lru_cache(maxsize=1)

@@ -14,6 +14,7 @@ from typing import Any
 from vicheck.adapters.programs import PROGRAM_PREFIX
 from vicheck.calibration.store import Store
 from vicheck.calibration.work import Arrays, Work
+from vicheck.compiling import is_large
 
 __all__ = ["compute_chunks"]
 
@@ -54,12 +55,16 @@ def compute_chunks(
 def _here(
     work: Work, missing: list[int], store: Store | None
 ) -> Iterator[tuple[int, Arrays | None]]:
-    """Compute chunks in this process, on all its cores."""
+    """Compute chunks in this process, on all its cores.
+
+    XLA spreads a large model over the cores itself, better than several chunks at a time would.
+    """
     compute = partial(_compute_and_keep, work, store)
     if work.fit is not None:  # who knows whether somebody else's code bears threads
         yield from ((index, compute(index)) for index in missing)
         return
-    pool = ThreadPoolExecutor(_num_cores(), "vicheck")
+    large = is_large(work.model.program, work.model.data)
+    pool = ThreadPoolExecutor(1 if large else _num_cores(), "vicheck")
     try:
         futures = {pool.submit(compute, index): index for index in missing}
         for future in as_completed(futures):
