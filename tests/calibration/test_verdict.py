@@ -46,6 +46,16 @@ def test_a_good_verdict_says_what_it_cannot_see():
     assert any("if that is bad, so is this calibration" in str(f) for f in at_data.findings)
 
 
+@pytest.mark.parametrize(("share", "level"), [(0.4, "good"), (0.6, "usable")])
+def test_fits_that_miss_the_joint_posterior_are_not_called_good(share, level):
+    made = calibration(500, seed=3, x=(0.0, 1.0)).data
+    khat = np.where(np.arange(500) < 500 * share, 5.0, 0.1)
+    verdict = Calibration(made.assign(khat=("dataset", khat))).verdict
+    assert verdict.level == level
+    if level == "usable":
+        assert "no bias was found, but khat of 60% of the datasets" in str(verdict)
+
+
 @pytest.mark.parametrize("status", [status.name for status in FitStatus][1:])
 def test_too_many_bad_fits_mean_no_verdict(status):
     biased = {"x": (0.5, 1.0)}

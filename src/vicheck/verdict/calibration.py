@@ -60,9 +60,9 @@ def judge_calibration(
 
     ``unreliable`` when, after Holm's adjustment at 5%, some quantity is not symmetric, and the
     interval of its bias excludes zero and goes beyond 0.1 sds; ``usable`` when the interval stays
-    below that or includes zero, or when q is clearly too narrow or too wide; ``good`` when none of
-    that was found; ``none`` when more than 5% of the fits have not converged, or fewer than 20
-    datasets are left.
+    below that or includes zero, when q is clearly too narrow or too wide, or when most fits have a
+    khat above the threshold; ``good`` when none of that was found; ``none`` when more than 5% of
+    the fits have not converged, or fewer than 20 datasets are left.
 
     Parameters
     ----------
@@ -105,10 +105,26 @@ def judge_calibration(
             hint=main.hint,
         )
     else:
-        main, found = _judge_good(tests, num_used, posterior), []
+        good = _judge_good(tests, num_used, posterior)
+        main, found = _judge_joint(good, khat), []
     level: Level = "unreliable" if len(biased) else "good" if main.severity == "ok" else "usable"
     findings = (main, *found, *_judge_gaps(tests, num_used), *_judge_ks(tests, ks_size), *fits)
     return Verdict(level, main.sentence, main.hint, findings)
+
+
+def _judge_joint(good: Finding, khat: KhatSummary | None) -> Finding:
+    """No marginal is biased; still the joint posterior may be missed in most datasets."""
+    if khat is None or not khat.num_used or khat.share_above <= 0.5:
+        return good
+    return Finding(
+        severity="caution",
+        sentence=(
+            "The approximation is usable with care: no bias was found, but khat of "
+            f"{khat.share_above:.0%} of the datasets is above the threshold {khat.threshold:.2f}."
+        ),
+        evidence=good.evidence | {"share_above": khat.share_above},
+        hint=f"Rely on single marginals at most, not on anything joint. {good.hint}",
+    )
 
 
 def detectable_bias(num_datasets: int, num_quantities: int = 1) -> float:
