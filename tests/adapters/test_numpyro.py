@@ -150,11 +150,11 @@ def test_log_density_equals_numpyros_own(case, rng):
 
 def test_new_data_needs_no_new_program(schools):
     schools.log_density(np.zeros(10))
-    compiled = model_module._log_densities._cache_size()
+    compiled = model_module._log_densities.jitted()._cache_size()
     other = schools.given({"y": 2 * Y})
     value = other.log_density(np.zeros(10))
     assert other.program is schools.program
-    assert model_module._log_densities._cache_size() == compiled
+    assert model_module._log_densities.jitted()._cache_size() == compiled
     assert value == from_numpyro(models.eight_schools_centred, SIGMA, 2 * Y).log_density(
         np.zeros(10)
     )
@@ -165,9 +165,9 @@ def test_equal_programs_share_compiled_code(schools):
     same = from_numpyro(models.eight_schools_centred, y=Y + 1.0, sigma=SIGMA)
     assert same.program == schools.program
     assert hash(same.program) == hash(schools.program)
-    compiled = model_module._log_densities._cache_size()
+    compiled = model_module._log_densities.jitted()._cache_size()
     same.log_density(np.zeros(10))
-    assert model_module._log_densities._cache_size() == compiled
+    assert model_module._log_densities.jitted()._cache_size() == compiled
     other = from_numpyro(models.eight_schools_centred, SIGMA, Y, tau_scale=1.0)
     assert other.program != schools.program
     assert other.log_density(np.zeros(10)) != schools.log_density(np.zeros(10))

@@ -118,7 +118,7 @@ class _One:
         interrupted = False
         try:
             best = fits.settle()
-            if best.code[0] == CODES[FitStatus.NOT_FINITE]:
+            if not np.isfinite(best.trace[0, : int(best.num_traced[0])]).any():
                 self._complain()
             fits.latest = best
             if best.code[0] == CODES[FitStatus.CONVERGED]:
