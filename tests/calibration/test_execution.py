@@ -301,7 +301,7 @@ def test_an_interrupt_leaves_nothing_behind_but_chunks(stopped):
 def test_an_interrupt_here_stops_all_that_has_not_begun(
     executor, tmp_path, computed, reference, monkeypatch
 ):
-    monkeypatch.setattr("vicheck.calibration.execution._num_cores", lambda: 2)
+    monkeypatch.setattr("vicheck.calibration.execution.num_cores", lambda: 2)
     store = tmp_path / "store"
 
     def interrupt(done, total, seconds):

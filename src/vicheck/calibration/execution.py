@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import sys
 import time
@@ -15,6 +14,7 @@ from vicheck.adapters.programs import PROGRAM_PREFIX
 from vicheck.calibration.store import Store
 from vicheck.calibration.work import Arrays, Work
 from vicheck.compiling import is_large
+from vicheck.stats.smoothing import num_cores
 
 __all__ = ["compute_chunks"]
 
@@ -64,7 +64,7 @@ def _here(
         yield from ((index, compute(index)) for index in missing)
         return
     large = is_large(work.model.program, work.model.data)
-    pool = ThreadPoolExecutor(1 if large else _num_cores(), "vicheck")
+    pool = ThreadPoolExecutor(1 if large else num_cores(), "vicheck")
     try:
         futures = {pool.submit(compute, index): index for index in missing}
         for future in as_completed(futures):
@@ -165,9 +165,3 @@ def _unpack(payload: bytes) -> Work:
 
 def _run_packed(payload: bytes, index: int) -> Arrays:
     return _unpack(payload).chunk(index)
-
-
-def _num_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

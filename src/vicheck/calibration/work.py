@@ -22,7 +22,7 @@ from vicheck.records import FitStatus
 from vicheck.vi.deterministic import Deterministic
 from vicheck.vi.family import Family
 from vicheck.vi.fit import fit
-from vicheck.vi.kinds import kind_of
+from vicheck.vi.kinds import Kind, kind_of
 from vicheck.vi.progress import begin
 
 __all__ = ["Arrays", "Work", "seeds_of"]
@@ -83,20 +83,27 @@ class Work:
     def _in_batches(self) -> bool:
         return self.fit is None and self.solver == "deterministic" and self.time_limit is None
 
+    @property
+    def _kind(self) -> Kind:
+        return kind_of(self.family, self.model.dim, self.rank)
+
+    @property
+    def _batch_solver(self) -> Deterministic:
+        return Deterministic(**self.options)
+
     def _compile(self, seeds: NDArray[np.int64]) -> None:
         """Compile everything once in a process, the longest part beside the others."""
-        kind = kind_of(self.family, self.model.dim, self.rank)
+        kind = self._kind
         key = (self.model.program, self.centre is None, self.quantities, kind, len(seeds))
         with _COMPILING:
             if key in _COMPILED:
                 return
             own = self._imagined(seeds)
             program, shared = self.fitted.program, self._shared(own)
-            solver = Deterministic(**self.options)
 
             def compile_fits() -> None:
                 with double_precision():
-                    solver.compile_many(program, kind, shared, own, seeds)
+                    self._batch_solver.compile_many(program, kind, shared, own, seeds)
 
             with ThreadPoolExecutor(1) as pool:
                 compiling = pool.submit(compile_fits)
@@ -109,13 +116,13 @@ class Work:
     def _compile_one(self, own: Data) -> None:
         """Compile what a single fit needs, before its time is taken."""
         program = self.fitted.program
-        kind = kind_of(self.family, program.dim, self.rank)
-        key = (program, kind)
+        key = (program, self._kind)
         with _COMPILING:
             if key not in _COMPILED:
                 data = self._shared(own) | jax.tree.map(lambda leaf: leaf[0], own)
-                solver = Deterministic(**self.options)
-                solver.compile_many(program, kind, data, {}, np.zeros(1, np.int64))
+                self._batch_solver.compile_many(
+                    program, self._kind, data, {}, np.zeros(1, np.int64)
+                )
                 _COMPILED.add(key)
 
     @property
@@ -154,10 +161,8 @@ class Work:
     ) -> Arrays | None:
         """Fit all datasets in one call; return None when something was raised."""
         program, shared = self.fitted.program, self._shared(own)
-        solver = Deterministic(**self.options)
-        kind = kind_of(self.family, program.dim, self.rank)
         try:
-            fits = solver.solve_many(program, kind, shared, own, seeds)
+            fits = self._batch_solver.solve_many(program, self._kind, shared, own, seeds)
             found = assess(
                 program, self.quantities, fits.q, truth, own, shared, seeds, self.num_draws
             )

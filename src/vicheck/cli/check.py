@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
 from vicheck.cli.application import app
-from vicheck.cli.loading import Family, Solver, load_model, require_directories, write_files
-from vicheck.cli.printing import EX_USAGE, EXIT_CODES, described, fail, strict_json, write
+from vicheck.cli.loading import Family, Solver, answer, load_model, require_directories
+from vicheck.cli.printing import EX_USAGE, fail
 from vicheck.errors import ModelError
 
 if TYPE_CHECKING:
@@ -60,12 +58,7 @@ def _check(
     require_directories(report, save)
     with _progress() as tell:
         checked = _run(model, data, observed, family, solver, draws, seed, tell)
-    write_files(((report, checked.report), (save, checked.save)))
-    if as_json:
-        write([Text(json.dumps(strict_json(checked.to_dict()), indent=2))])
-    else:
-        write(described(checked))
-    raise typer.Exit(EXIT_CODES[checked.verdict.level])
+    answer(checked, as_json=as_json, report=report, save=save)
 
 
 def _run(

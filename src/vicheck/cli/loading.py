@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from vicheck.cli.printing import EX_IOERR, EX_NOINPUT, fail
+import typer
+from rich.text import Text
+
+from vicheck.cli.printing import (
+    EX_IOERR,
+    EX_NOINPUT,
+    EXIT_CODES,
+    described,
+    fail,
+    strict_json,
+    write,
+)
 
 if TYPE_CHECKING:
+    from vicheck.calibration.result import Calibration
+    from vicheck.checking.result import Check
     from vicheck.model import Model
 
-__all__ = ["Family", "Solver", "load_model", "require_directories", "write_files"]
+__all__ = ["Family", "Solver", "answer", "load_model", "require_directories"]
 
 
 class Family(StrEnum):
@@ -60,11 +74,18 @@ def require_directories(*paths: str | None) -> None:
             fail(f"cannot write {path}: there is no directory {Path(path).parent}", EX_IOERR)
 
 
-def write_files(files: Iterable[tuple[str | None, Callable[[str], None]]]) -> None:
-    """Write each file that was asked for."""
-    for path, put in files:
+def answer(
+    result: Check | Calibration, *, as_json: bool, report: str | None, save: str | None
+) -> NoReturn:
+    """Write the files that were asked for, print the result and end with its exit status."""
+    for path, put in ((report, result.report), (save, result.save)):
         if path is not None:
             try:
                 put(path)
             except OSError as error:
                 fail(f"cannot write {path}: {error.strerror or error}", EX_IOERR)
+    if as_json:
+        write([Text(json.dumps(strict_json(result.to_dict()), indent=2))])
+    else:
+        write(described(result))
+    raise typer.Exit(EXIT_CODES[result.verdict.level])

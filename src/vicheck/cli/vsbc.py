@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from rich.text import Text
 
 from vicheck.cli.application import INTERRUPTED, app
-from vicheck.cli.loading import Family, Solver, load_model, require_directories, write_files
+from vicheck.cli.loading import Family, Solver, answer, load_model, require_directories
 from vicheck.cli.printing import (
     EX_UNAVAILABLE,
     EX_USAGE,
-    EXIT_CODES,
-    described,
     fail,
-    strict_json,
-    write,
 )
 from vicheck.errors import ModelError
 
@@ -106,12 +100,7 @@ def _vsbc(
             calibration = _run(model, data, observed, shown, executor, options)
     except KeyboardInterrupt:
         _end_interrupted(store)
-    write_files(((report, calibration.report), (save, calibration.save)))
-    if as_json:
-        write([Text(json.dumps(strict_json(calibration.to_dict()), indent=2))])
-    else:
-        write(described(calibration))
-    raise typer.Exit(EXIT_CODES[calibration.verdict.level])
+    answer(calibration, as_json=as_json, report=report, save=save)
 
 
 def _run(

@@ -14,7 +14,15 @@ from vicheck.records import PsisStatus
 from vicheck.stats import rows_numpy
 from vicheck.stats.gpd import grid_size
 
-__all__ = ["MIN_DRAWS", "MIN_TAIL", "ROUNDING", "SmoothedRows", "implementation_for", "smooth"]
+__all__ = [
+    "MIN_DRAWS",
+    "MIN_TAIL",
+    "ROUNDING",
+    "SmoothedRows",
+    "implementation_for",
+    "num_cores",
+    "smooth",
+]
 
 MIN_TAIL = 5
 """Fewest exceedances to which a generalised Pareto distribution is fitted."""
@@ -95,7 +103,7 @@ def smooth(
         for block in blocks:
             smooth_block(block)
     else:  # rows are independent: the result does not depend on the number of threads
-        with ThreadPoolExecutor(min(_num_cores(), len(blocks))) as threads:
+        with ThreadPoolExecutor(min(num_cores(), len(blocks))) as threads:
             list(threads.map(smooth_block, blocks))
     return result
 
@@ -139,7 +147,7 @@ def _classify(values: Floats, result: SmoothedRows) -> Floats:
     return peaks
 
 
-def _num_cores() -> int:
+def num_cores() -> int:
     """Return how many cores this process may use, where the system tells."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -184,9 +184,7 @@ def _round(
 
     # Far from where the units were taken they say little, least of all whether this is the optimum.
     stale = (stuck | ~near) & takes_directions(kind, dim)
-    # Where the units stay the same, a new anchor is a mere translation.
-    same_units = near | (kind.name == "mean_field" and takes_directions(kind, dim))
-    known = jnp.where(same_units & ~stale, end.memory.num_pairs, 0)
+    known = jnp.where(near & ~stale, end.memory.num_pairs, 0)
     return now._replace(
         q=q,
         stale=stale,
