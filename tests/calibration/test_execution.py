@@ -30,6 +30,7 @@ from tests.calibration.problems import (
     run_foreign,
     saved,
 )
+from vicheck.calibration.durable_files import is_temporary
 from vicheck.calibration.run import vsbc
 from vicheck.calibration.work import Work
 from vicheck.errors import StoreError
@@ -287,7 +288,8 @@ def test_a_run_goes_on_where_another_process_was_stopped(
     assert {index: path.stat().st_mtime_ns for index, path in kept.items()} == times
     assert heard == sorted(heard)
     assert heard[-1] == NUM
-    assert leftovers(store) == []
+    # A kill in the middle of a write leaves the file behind until its lease is over.
+    assert all(is_temporary(store / name) for name in leftovers(store))
 
 
 def test_an_interrupt_leaves_nothing_behind_but_chunks(stopped):
