@@ -261,8 +261,9 @@ def as_markdown(results: dict[str, Any]) -> str:
     )
     lines += [
         "",
-        "Vectors of up to 4096 draws need no compiled code. The first longer one after an",
-        "installation compiles it once; later processes load it.",
+        "Vectors of up to 4096 draws need no compiled code, nor do batches of them with up to",
+        "65,536 numbers. The first longer one after an installation compiles it once; later",
+        "processes load it.",
         "",
     ]
     return "\n".join(lines)

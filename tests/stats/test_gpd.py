@@ -85,3 +85,16 @@ def test_quantiles_are_those_of_scipy(k):
 
 def test_quantiles_of_a_huge_shape_do_not_overflow():
     assert np.isfinite(log_quantiles(np.array([0.5, 0.999]), 1e4, 0.0)).all()
+
+
+def test_rows_are_fitted_as_if_alone(rng):
+    """Whatever their neighbours are: a wide tail, an exponential one, one with zeros."""
+    rows = [sorted_log_sample(rng, k, 60) for k in (-0.5, 0.5, 60.0)]
+    zeros = sorted_log_sample(rng, 0.3, 60)
+    zeros[:5] = -np.inf
+    rows = np.stack([*rows, zeros])
+    with np.errstate(divide="ignore"):
+        together = fit_gpd(rows)
+        alone = [fit_gpd(row) for row in rows]
+    for name in together._fields:
+        np.testing.assert_array_equal(getattr(together, name), [getattr(f, name) for f in alone])

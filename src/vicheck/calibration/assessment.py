@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from numpy.typing import NDArray
@@ -56,7 +57,7 @@ def assess(
         if np.ndim(leaf)
     )
     # Blocks of equal size, so that no draw is wasted.
-    num_blocks = -(-num_draws // max(16, min(num_draws, _BLOCK // width)))
+    num_blocks = -(-num_draws // max(64, min(num_draws, _BLOCK // width)))
     size = -(-num_draws // num_blocks)
     noise_dim = _noise_dim(q)
     # 24 bits are enough for where a draw lies; its densities are computed there in full precision.
@@ -105,13 +106,18 @@ def _evaluate(
         member, z_true, blocks, its_own = lane
         data = shared | its_own
 
-        def of_draw(standard: jax.Array) -> tuple[jax.Array, jax.Array]:
-            z, log_q = member.transform_and_log_prob(standard.astype(truth.dtype))
+        def at(z: jax.Array, log_q: jax.Array) -> tuple[jax.Array, jax.Array]:
             return program.log_density(z, data) - log_q, quantities.drawn(program, z, data)
 
-        ratios, values = lax.map(jax.vmap(of_draw), blocks)
-        log_w_true = program.log_density(z_true, data) - member.log_prob(z_true)
-        true_values = quantities.drawn(program, z_true, data)
-        return member.marginal_cdf(z_true), log_w_true, ratios, true_values, values
+        def of_block(block: jax.Array) -> tuple[jax.Array, jax.Array]:
+            # The truth goes with the draws, so that compiled code holds the model once.
+            z, log_q = jax.vmap(member.transform_and_log_prob)(block.astype(truth.dtype))
+            with_truth = jnp.concatenate([z_true[None], z])
+            return jax.vmap(at)(with_truth, jnp.concatenate([log_q_true[None], log_q]))
+
+        log_q_true = member.log_prob(z_true)
+        ratios, values = lax.map(of_block, blocks)
+        cdf = member.marginal_cdf(z_true)
+        return cdf, ratios[0, 0], ratios[:, 1:], values[0, 0], values[:, 1:]
 
     return lax.map(of_fit, (q, truth, noise, own))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from vicheck.calibration.quantities import Quantities
-from vicheck.model import Model
+from vicheck.model import Model, Program
 
 __all__ = ["fingerprint_of_code", "fingerprint_of_model"]
 
@@ -23,23 +23,32 @@ def fingerprint_of_model(model: Model, quantities: Quantities) -> str:
 
     Not of source code: what a model computes may hang on numbers and functions outside it.
     """
-    z, key = jnp.zeros(model.dim), jax.random.key(0)
-    program = model.program
-    simulated = jax.eval_shape(program.simulate, key, model.data)[1]
-    data = model.data | jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), simulated)
+    leaves, structure = jax.tree.flatten(model.data)
+    shapes = tuple((np.shape(leaf), jax.dtypes.result_type(leaf)) for leaf in leaves)
+    digest = hashlib.sha256(_code(model.program, quantities, structure, shapes))
+    for leaf in leaves:
+        _add(digest, leaf)
+    return digest.hexdigest()[:16]
+
+
+@lru_cache(maxsize=64)
+def _code(program: Program, quantities: Quantities, structure: Any, shapes: Any) -> bytes:
+    """Return a digest of what is computed from data of such shapes; kept, as compiled code is."""
+    given = jax.tree.unflatten(structure, [jnp.zeros(shape, dtype) for shape, dtype in shapes])
+    z, key = jnp.zeros(program.dim), jax.random.key(0)
+    simulated = jax.eval_shape(program.simulate, key, given)[1]
+    data = given | jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), simulated)
     digest = hashlib.sha256(repr(program.layout).encode())
     for traced in (
         jax.make_jaxpr(program.log_density)(z, data),
-        jax.make_jaxpr(program.simulate)(key, model.data),
-        jax.make_jaxpr(lambda z: quantities.drawn(program, z, data))(z),
+        jax.make_jaxpr(program.simulate)(key, given),
+        jax.make_jaxpr(lambda z, data: quantities.drawn(program, z, data))(z, data),
     ):
         # Some operations print the address of a function.
         digest.update(_without_addresses(str(traced)).encode())
         for constant in traced.consts:
             _add(digest, constant)
-    for leaf in jax.tree.leaves(model.data):
-        _add(digest, leaf)
-    return digest.hexdigest()[:16]
+    return digest.digest()
 
 
 def fingerprint_of_code(function: Callable[..., Any]) -> str:

@@ -273,7 +273,7 @@ def _signed_khat(deviation: Floats, log_r: Floats, tail_length: int) -> float:
     if exceedances[0] == exceedances[-1] or exceedances[quartile_index(tail_length)] <= 0.0:
         return np.nan
     with np.errstate(divide="ignore"):
-        return fit_gpd(np.log(exceedances)).k
+        return float(fit_gpd(np.log(exceedances)).k)
 
 
 def _column_quantiles(values: Floats, weights: Floats, probs: Floats) -> tuple[Floats, Floats]:

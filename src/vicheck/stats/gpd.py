@@ -35,14 +35,14 @@ Floats = NDArray[np.float64]
 
 
 class GpdFit(NamedTuple):
-    """A fitted generalised Pareto distribution.
+    """A fitted generalised Pareto distribution, or one for each row of exceedances.
 
     ``k`` is shrunk by the weak prior; ``log_sigma`` belongs to the unshrunk k. ``k_grid`` and
     ``weights`` are the profile posterior on Zhang and Stephens' grid, before shrinkage.
     """
 
-    k: float
-    log_sigma: float
+    k: Floats
+    log_sigma: Floats
     k_grid: Floats
     weights: Floats
 
@@ -53,8 +53,8 @@ def fit_gpd(log_exceedances: Floats) -> GpdFit:
     Parameters
     ----------
     log_exceedances
-        Logarithms of N >= 5 exceedances over the cut-off, sorted ascending. ``-inf`` stands for
-        an exceedance of zero; the first quartile must be positive.
+        Logarithms of N >= 5 exceedances over the cut-off, sorted ascending, along the last axis.
+        ``-inf`` stands for an exceedance of zero; the first quartile must be positive.
 
     Returns
     -------
@@ -72,28 +72,28 @@ def fit_gpd(log_exceedances: Floats) -> GpdFit:
     >>> import numpy as np
     >>> u = (np.arange(1000) + 0.5) / 1000
     >>> fit = fit_gpd(log_quantiles(u, k=0.7, log_sigma=3.0))
-    >>> round(fit.k, 2), round(fit.log_sigma, 2)
+    >>> round(float(fit.k), 2), round(float(fit.log_sigma), 2)
     (0.7, 3.0)
     """
-    size = log_exceedances.size
+    size = log_exceedances.shape[-1]
     # theta is measured in units of 1 / x_*, x_* being the first quartile of the exceedances.
-    log_unit = log_exceedances[quartile_index(size)]
-    log_x = log_exceedances - log_unit
+    log_unit = log_exceedances[..., quartile_index(size)]
+    log_x = log_exceedances - log_unit[..., None]
     num_grid = grid_size(size)
     steps = np.sqrt(num_grid / (np.arange(num_grid) + 0.5)) - 1.0
-    theta_grid = np.exp(-log_x[-1]) - steps / 3.0
+    theta_grid = np.exp(-log_x[..., -1:]) - steps / 3.0
 
     k_grid = _mean_log1p(log_x, theta_grid)
     log_density = _log_rate(theta_grid, k_grid, log_x) - k_grid
-    weights = np.exp(size * (log_density - log_density.max()))
-    weights /= weights.sum()
+    weights = np.exp(size * (log_density - log_density.max(axis=-1, keepdims=True)))
+    weights /= weights.sum(axis=-1, keepdims=True)
 
-    theta = np.atleast_1d(weights @ theta_grid)
+    theta = np.sum(weights * theta_grid, axis=-1, keepdims=True)
     k = _mean_log1p(log_x, theta)
-    log_sigma = log_unit - _log_rate(theta, k, log_x)
+    log_sigma = log_unit - _log_rate(theta, k, log_x)[..., 0]
     total = size + PRIOR_WEIGHT
-    shrunk = float(k[0]) * (size / total) + PRIOR_SHAPE * (PRIOR_WEIGHT / total)
-    return GpdFit(shrunk, float(log_sigma[0]), k_grid, weights)
+    shrunk = k[..., 0] * (size / total) + PRIOR_SHAPE * (PRIOR_WEIGHT / total)
+    return GpdFit(shrunk, log_sigma, k_grid, weights)
 
 
 def grid_size(num_exceedances: int) -> int:
@@ -126,19 +126,26 @@ def log_quantiles(probabilities: Floats, k: float, log_sigma: float) -> Floats:
 
 def _mean_log1p(log_x: Floats, theta: Floats) -> Floats:
     """Return mean_i log(1 - theta_j x_i) for each j."""
-    if log_x[-1] < MAX_LOG_SPREAD:
-        return np.asarray(np.log1p(-theta[:, None] * np.exp(log_x)).mean(axis=1))
+    wide = log_x[..., -1] >= MAX_LOG_SPREAD
+    if not wide.any():
+        terms = theta[..., None] * -np.exp(log_x)[..., None, :]
+        return np.asarray(np.log1p(terms, out=terms).mean(axis=-1))
+    if not wide.all():
+        result = np.empty_like(theta)
+        for which in (wide, ~wide):
+            result[which] = _mean_log1p(log_x[which], theta[which])
+        return result
     # So wide a tail has theta < 0 throughout, and log(1 + exp(...)) needs no exp. The sum of the
     # terms may exceed all doubles, their mean cannot.
-    terms = np.logaddexp(0.0, np.log(-theta)[:, None] + log_x)
-    return np.asarray((terms / log_x.size).sum(axis=1))
+    terms = np.logaddexp(0.0, np.log(-theta)[..., None] + log_x[..., None, :])
+    return np.asarray((terms / log_x.shape[-1]).sum(axis=-1))
 
 
 def _log_rate(theta: Floats, k: Floats, log_x: Floats) -> Floats:
     """Return log(-theta / k) = -log sigma, which tends to -log mean(x) as theta tends to 0."""
-    result = np.empty_like(theta)
     exponential = k == 0.0
-    result[~exponential] = np.log(-theta[~exponential] / k[~exponential])
+    result = np.log(np.divide(-theta, k, out=np.ones_like(theta), where=~exponential))
     if exponential.any():
-        result[exponential] = -np.log(np.exp(log_x).mean())
-    return result
+        limit = -np.log(np.exp(log_x).mean(axis=-1, keepdims=True))
+        result = np.where(exponential, limit, result)
+    return np.asarray(result)

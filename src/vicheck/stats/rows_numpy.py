@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,25 +31,20 @@ def smooth_rows(
     row whose code is not OK keeps its raw ratios, and an OK row whose tail cannot be fitted gets
     another code. ``log_weights`` without columns skips the weights; it may be ``rows`` itself.
     """
-    with_weights = log_weights.shape[1] > 0
+    fitted, tail, log_x = _fittable(rows, peaks, tail_length, codes)
+    fit = fit_gpd(log_x)
+    numbers[fitted, 0], grid[fitted, 0], grid[fitted, 1] = fit.k, fit.k_grid, fit.weights
+    if log_weights.shape[1] == 0:
+        return
+    place = dict(zip(fitted.tolist(), range(fitted.size), strict=True))
     for row, peak in enumerate(peaks):
         largest = 0.0
         values = rows[row] - peak if np.isfinite(peak) else np.full(rows.shape[1], np.nan)
-        if codes[row] == PsisStatus.OK.code:
-            # Selected before the subtraction, which may round unequal ratios to equal ones.
-            raw = select_tail(rows[row], tail_length)
-            tail = Tail(raw.cutoff - peak, raw.values - peak, raw.indices)
-            status, log_x = _exceed(tail)
-            codes[row] = status.code
-            if status is PsisStatus.OK:
-                fit = fit_gpd(log_x)
-                numbers[row, 0], grid[row, 0], grid[row, 1] = fit.k, fit.k_grid, fit.weights
-                if with_weights:
-                    smoothed = _expected_tail(tail, fit.k, fit.log_sigma)
-                    values[tail.indices] = smoothed
-                    largest = smoothed[-1]  # a lone giant may have come far down
-        if not with_weights:
-            continue
+        if row in place:
+            at = place[row]
+            smoothed = _expected_tail(_part(tail, at), float(fit.k[at]), float(fit.log_sigma[at]))
+            values[tail.indices[at]] = smoothed
+            largest = smoothed[-1]  # a lone giant may have come far down
         values -= largest
         scaled = np.exp(values)
         total = scaled.sum()
@@ -55,16 +52,32 @@ def smooth_rows(
         log_weights[row] = values - np.log(total)
 
 
-def _exceed(tail: Tail) -> tuple[PsisStatus, Floats]:
-    """Say whether a distribution can be fitted to a tail; return the logs of its exceedances."""
-    if tail.cutoff == -np.inf:
-        return PsisStatus.TOO_FEW_POSITIVE, np.empty(0)
-    if tail.values[0] == tail.values[-1]:
-        return PsisStatus.TIED_AT_MAXIMUM, np.empty(0)
+def _fittable(
+    rows: Floats, peaks: Floats, tail_length: int, codes: NDArray[np.int64]
+) -> tuple[NDArray[np.intp], Tail, Floats]:
+    """Return which rows have a tail to fit, these tails below the peaks, and log exceedances.
+
+    Rows that were OK and turn out to have none get another code.
+    """
+    kept = np.flatnonzero(codes == PsisStatus.OK.code)
+    # Selected before the subtraction, which may round unequal ratios to equal ones.
+    raw = select_tail(rows[kept], tail_length)
+    tail = Tail(raw.cutoff - peaks[kept], raw.values - peaks[kept, None], raw.indices)
+    codes[kept] = np.select(
+        [tail.cutoff == -np.inf, tail.values[:, 0] == tail.values[:, -1]],
+        [PsisStatus.TOO_FEW_POSITIVE.code, PsisStatus.TIED_AT_MAXIMUM.code],
+        PsisStatus.OK.code,
+    )
+    good = codes[kept] == PsisStatus.OK.code
+    kept, tail = kept[good], _part(tail, good)
     log_x = log_exceedances(tail)
-    if log_x[quartile_index(log_x.size)] == -np.inf:
-        return PsisStatus.TIED_AT_CUTOFF, log_x
-    return PsisStatus.OK, log_x
+    tied = log_x[:, quartile_index(tail_length)] == -np.inf
+    codes[kept[tied]] = PsisStatus.TIED_AT_CUTOFF.code
+    return kept[~tied], _part(tail, ~tied), log_x[~tied]
+
+
+def _part(tail: Tail, which: Any) -> Tail:
+    return Tail._make(field[which] for field in tail)
 
 
 def _expected_tail(tail: Tail, k: float, log_sigma: float) -> Floats:

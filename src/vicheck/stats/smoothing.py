@@ -33,9 +33,10 @@ MIN_DRAWS = 21
 ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
 """Numbers that differ by no more than this fraction, 64 rounding errors, count as equal."""
 
-# Up to this many rows and numbers NumPy is done before the compiled code would be loaded.
-_MAX_NUMPY_ROWS = 8
-_MAX_NUMPY_SIZE = 4096
+# For rows of so many draws, and so many numbers in all, NumPy takes a few milliseconds; a hundred
+# such calls are done before the compiled code would be loaded.
+_MAX_NUMPY_DRAWS = 4096
+_MAX_NUMPY_SIZE = 65_536
 
 # Short rows are worked on together, this many numbers at a time: half a MiB stays in cache.
 _BLOCK = 65_536
@@ -113,7 +114,7 @@ def implementation_for(num_rows: int, num_draws: int) -> SmoothRows:
 
     The choice depends on the shape alone, so the same input always gives the same bits.
     """
-    if num_rows <= _MAX_NUMPY_ROWS and num_rows * num_draws <= _MAX_NUMPY_SIZE:
+    if num_draws <= _MAX_NUMPY_DRAWS and num_rows * num_draws <= _MAX_NUMPY_SIZE:
         return rows_numpy.smooth_rows
     from vicheck.stats import rows_compiled
 

@@ -16,16 +16,19 @@ Floats = NDArray[np.float64]
 
 
 class Tail(NamedTuple):
-    """The largest values of a vector in ascending order, and where they stand."""
+    """The largest values of vectors in ascending order, and where they stand.
 
-    cutoff: float
+    Of a single vector, or of the rows of a matrix: then every field has an axis over them.
+    """
+
+    cutoff: Floats
     """Largest value outside the tail."""
     values: Floats
     indices: NDArray[np.intp]
 
 
 def select_tail(values: Floats, tail_length: int) -> Tail:
-    """Return the ``tail_length`` largest values of a vector that holds no NaN.
+    """Return the ``tail_length`` largest values of a vector, or of each row; there is no NaN.
 
     Equal values keep the order of their positions. Where values tie at the cut-off, the later
     positions belong to the tail, as they would after a stable ascending sort of the whole vector.
@@ -34,23 +37,32 @@ def select_tail(values: Floats, tail_length: int) -> Tail:
     --------
     >>> import numpy as np
     >>> select_tail(np.array([3.0, 9.0, 1.0, 9.0, 5.0]), 3)
-    Tail(cutoff=3.0, values=array([5., 9., 9.]), indices=array([4, 1, 3]))
+    Tail(cutoff=np.float64(3.0), values=array([5., 9., 9.]), indices=array([4, 1, 3]))
     """
-    split = values.size - tail_length
-    cutoff = np.partition(values, split - 1)[split - 1]
-    indices = np.flatnonzero(values > cutoff)
-    if indices.size < tail_length:
-        at_cutoff = np.flatnonzero(values == cutoff)
-        first = at_cutoff.size - (tail_length - indices.size)
-        indices = np.sort(np.concatenate([at_cutoff[first:], indices]))
-    indices = indices[np.argsort(values[indices], kind="stable")]
-    return Tail(float(cutoff), values[indices], indices)
+    rows = np.atleast_2d(values)
+    split = rows.shape[1] - tail_length
+    cutoff = np.partition(rows, split - 1, axis=1)[:, split - 1]
+    inside = rows > cutoff[:, None]
+    missing = tail_length - inside.sum(axis=1)
+    for row in np.flatnonzero(missing):
+        at_cutoff = np.flatnonzero(rows[row] == cutoff[row])
+        inside[row, at_cutoff[at_cutoff.size - missing[row] :]] = True
+    indices = np.nonzero(inside)[1].reshape(-1, tail_length)
+    largest = np.take_along_axis(rows, indices, 1)
+    order = np.argsort(largest, axis=1, kind="stable")
+    tail = Tail(
+        cutoff, np.take_along_axis(largest, order, 1), np.take_along_axis(indices, order, 1)
+    )
+    return tail if values.ndim > 1 else Tail._make(field[0] for field in tail)
 
 
 def log_exceedances(tail: Tail) -> Floats:
     """Return log(exp(value) - exp(cutoff)) of each value, -inf where it equals the cut-off."""
-    values, cutoff, peak = tail.values, tail.cutoff, tail.values[-1]
+    values, cutoff, peak = tail.values, tail.cutoff[..., None], tail.values[..., -1:]
     with np.errstate(divide="ignore", over="ignore", under="ignore"):
-        if peak - cutoff < MAX_LINEAR_SPAN:  # the arithmetic of loo, so that roundings agree
-            return np.asarray(peak + np.log(np.exp(values - peak) - np.exp(cutoff - peak)))
-        return np.asarray(values + np.log(-np.expm1(cutoff - values)))
+        # The arithmetic of loo, so that roundings agree, as far as it goes.
+        linear = peak + np.log(np.exp(values - peak) - np.exp(cutoff - peak))
+        wide = peak - cutoff >= MAX_LINEAR_SPAN
+        if not wide.any():
+            return np.asarray(linear)
+        return np.where(wide, values + np.log(-np.expm1(cutoff - values)), linear)

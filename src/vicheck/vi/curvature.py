@@ -10,7 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from vicheck.compiling import is_large
 from vicheck.model import Data, Program
+from vicheck.vi.modes import climb_to_mode
 
 __all__ = ["FLATTEST", "MAX_DENSE_DIM", "Curvature", "climb"]
 
@@ -22,8 +24,8 @@ FLATTEST = 1e-10
 _PROBES = 8
 _FRACTIONS = 4.0 ** -np.arange(8.0)
 """A Newton step is tried whole and in these parts."""
-_TOGETHER = 16
-"""Columns of a Hessian that are computed together."""
+_TOGETHER = 40
+"""Columns of a Hessian that are computed together, at most: more would not fit a cache."""
 _LEAST_GAIN = 1e-3
 """In nats; Newton's method ends there, because variational inference goes on from it."""
 
@@ -40,8 +42,9 @@ class Curvature(NamedTuple):
 class _Climb(NamedTuple):
     z: jax.Array
     value: jax.Array
+    gradient: jax.Array
+    """Of ``-log_p``."""
     curvature: Curvature
-    newton: jax.Array
     gain: jax.Array
     num_steps: jax.Array
 
@@ -49,42 +52,63 @@ class _Climb(NamedTuple):
 def climb(
     program: Program, z: jax.Array, data: Data, max_steps: Any, floor: Any
 ) -> tuple[jax.Array, Curvature]:
-    """Climb the log density from z by damped Newton steps; return the end and the curvature there.
+    """Climb the log density from z; return the end and the curvature there.
 
-    The end need not be a mode: the climb stops after ``max_steps``, and where no step gains. No
-    steps at all give the curvature at z. Second derivatives below ``floor`` are raised to it: where
-    the density is flat, its curvature says nothing about scales.
+    By damped Newton steps or, where a Hessian costs more than many gradients, by quasi-Newton steps
+    between one Hessian and the next. The end need not be a mode: the climb stops after
+    ``max_steps``, and where no step gains. No steps at all give the curvature at z. Second
+    derivatives below ``floor`` are raised to it: where the density is flat, its curvature says
+    nothing about scales.
     """
+    dense = z.size <= MAX_DENSE_DIM
+    step = _quasi_newton_steps if dense and is_large(program, data) else _newton_step
 
     def unfinished(state: _Climb) -> jax.Array:
         return (state.num_steps <= max_steps) & (state.gain > _LEAST_GAIN)
 
     def advance(state: _Climb) -> _Climb:
         # The first round finds no step to try, only the curvature: compiled code is half as long.
-        trials = state.z + _FRACTIONS[:, None] * state.newton
-        values = jax.vmap(program.log_density, (0, None))(trials, data)
-        values = jnp.where(jnp.isfinite(values), values, -jnp.inf)
-        best = jnp.argmax(values)
-        better = values[best] > state.value
-        z = jnp.where(better, trials[best], state.z)
-        gradient, curvature = _gradient_and_curvature(program, z, data, floor)
-        roots = curvature.directions
-        newton = -(roots**2 * gradient if roots.ndim == 1 else roots @ (roots.T @ gradient))
-        gain = jnp.where(state.num_steps == 0, jnp.inf, values[best] - state.value)
-        value = jnp.maximum(state.value, values[best])
-        return _Climb(z, value, curvature, newton, gain, state.num_steps + 1)
+        best, value, arrived = step(program, state, data)
+        better = value > state.value
+        at = jnp.where(better, best, state.z)
+        gradient, curvature = _gradient_and_curvature(program, at, data, floor)
+        gain = jnp.where(arrived, 0.0, value - state.value)
+        gain = jnp.where(state.num_steps == 0, jnp.inf, gain)
+        value = jnp.maximum(state.value, value)
+        return _Climb(at, value, gradient, curvature, gain, state.num_steps + 1)
 
-    roots = jnp.zeros((z.size,) if z.size > MAX_DENSE_DIM else (z.size, z.size), z.dtype)
+    roots = jnp.zeros((z.size, z.size) if dense else (z.size,), z.dtype)
     start = _Climb(
         z=z,
         value=jnp.array(-jnp.inf, z.dtype),
+        gradient=jnp.zeros_like(z),
         curvature=Curvature(roots, jnp.zeros_like(z)),
-        newton=jnp.zeros_like(z),
         gain=jnp.array(jnp.inf, z.dtype),
         num_steps=jnp.array(0),
     )
     end = lax.while_loop(unfinished, advance, start)
     return end.z, end.curvature
+
+
+def _newton_step(program: Program, state: _Climb, data: Data) -> tuple[jax.Array, jax.Array, Any]:
+    """Return the best part of a Newton step, the log density there, and that more may follow."""
+    roots = state.curvature.directions
+    gradient = state.gradient
+    newton = -(roots**2 * gradient if roots.ndim == 1 else roots @ (roots.T @ gradient))
+    trials = state.z + _FRACTIONS[:, None] * newton
+    values = jax.vmap(program.log_density, (0, None))(trials, data)
+    values = jnp.where(jnp.isfinite(values), values, -jnp.inf)
+    best = jnp.argmax(values)
+    return trials[best], values[best], False
+
+
+def _quasi_newton_steps(
+    program: Program, state: _Climb, data: Data
+) -> tuple[jax.Array, jax.Array, Any]:
+    """Return a mode or what is on the way to one, the log density there, and which it is."""
+    end, arrived = climb_to_mode(program, state.z, state.curvature.directions, data)
+    value = program.log_density(end, data)
+    return end, jnp.where(jnp.isfinite(value), value, -jnp.inf), arrived
 
 
 def _gradient_and_curvature(
@@ -116,12 +140,13 @@ def _gradient_and_curvature(
 
 
 def _rows(product: Callable[[jax.Array], jax.Array], size: int, dtype: Any) -> jax.Array:
-    """Return the rows of a matrix from its products, some at a time: many would not fit a cache."""
-    if size <= 2 * _TOGETHER:
-        return jax.vmap(product)(jnp.eye(size, dtype=dtype))
+    """Return the rows of a matrix from its products, in blocks of equal size."""
     num_blocks = -(-size // _TOGETHER)
-    units = jnp.eye(num_blocks * _TOGETHER, size, dtype=dtype)
-    rows = lax.map(jax.vmap(product), units.reshape(num_blocks, _TOGETHER, size))
+    width = -(-size // num_blocks)
+    units = jnp.eye(num_blocks * width, size, dtype=dtype)
+    if num_blocks == 1:
+        return jax.vmap(product)(units)
+    rows = lax.map(jax.vmap(product), units.reshape(num_blocks, width, size))
     return rows.reshape(-1, size)[:size]
 
 

@@ -9,7 +9,9 @@ then that is the size of the error it still has.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,13 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.errors import ModelError
-from vicheck.model import Data, Model, Program
+from vicheck.model import Data, Model, Program, double_precision
 from vicheck.records import FitStatus
 from vicheck.vi.kinds import Kind
 from vicheck.vi.many import Fits, Settled
+from vicheck.vi.modes import MAX_EVALUATIONS, find_modes
 from vicheck.vi.noise import CHUNK
-from vicheck.vi.progress import CODES, Progress, begin_beside
-from vicheck.vi.rounds import LOOSE, SCOUT_EVALUATIONS, descend
+from vicheck.vi.progress import CODES, Progress, begin_beside, takes_directions
+from vicheck.vi.rounds import LOOSE
 from vicheck.vi.solution import Optimum, Report, Solution, silent
 
 __all__ = ["Deterministic"]
@@ -32,6 +35,8 @@ Floats = NDArray[np.float64]
 
 _FAR, _APART = 4.0, 1.0
 """Sds from which on a scout has left the fit, and an optimum is another one."""
+_SCOUTED: set[Any] = set()
+"""What scouts are compiled for in this process."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +122,7 @@ class _One:
         others: list[Progress] = []
         interrupted = False
         try:
-            best = fits.settle()
+            best = self._settle()
             if not np.isfinite(best.trace[0, : int(best.num_traced[0])]).any():
                 self._complain()
             fits.latest = best
@@ -139,6 +144,24 @@ class _One:
             elbo_trace=best.trace[0, : int(best.num_traced[0])],
         )
 
+    def _settle(self) -> Progress:
+        """Settle the fit; the first time, another thread compiles the scouts meanwhile."""
+        key = (self.program, self.kind, self.options.num_starts)
+        if self.options.num_starts == 1 or key in _SCOUTED:
+            return self.fits.settle()
+        _SCOUTED.add(key)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(self._compile_scouts)
+            return self.fits.settle()
+
+    def _compile_scouts(self) -> None:
+        """Send scouts from nowhere, who are back at once."""
+        dim = self.program.dim
+        nowhere = np.full((self.options.num_starts - 1, dim), np.nan)
+        directions = np.ones((dim, dim) if takes_directions(self.kind, dim) else dim)
+        with double_precision():
+            find_modes(self.program, nowhere, directions, self.fits.shared)
+
     def _complain(self) -> None:
         zero = jnp.zeros(self.program.dim)
         where = self.program.locate_trouble(zero, self.fits.shared)
@@ -154,8 +177,8 @@ class _One:
         fits = self.fits
         starts = fits.random_starts()[:, 0]
         directions = best.directions[0] if best.directions.size else best.sd[0]
-        ends = np.asarray(descend(self.program, starts, directions, fits.shared))
-        fits.num_evaluations += SCOUT_EVALUATIONS * len(starts)
+        ends = np.asarray(find_modes(self.program, starts, directions, fits.shared))
+        fits.num_evaluations += MAX_EVALUATIONS * len(starts)
         found = [best]
         for end in ends:
             if not np.isfinite(end).all() or not _far(end, found, _FAR):

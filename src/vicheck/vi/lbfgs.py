@@ -44,15 +44,15 @@ class _Dense(NamedTuple):
     num_pairs: jax.Array
 
     def learn(self, step: jax.Array, change: jax.Array) -> _Dense:
-        curvature = step @ change
+        curvature, curved = step @ change, _is_curved(step, change)
+        rho = jnp.where(curved, 1.0 / curvature, 0.0)
         # The first pair sets the scale, as is usual (Nocedal and Wright, equation 6.20).
-        scale = jnp.where(self.num_pairs == 0, curvature / (change @ change), 1.0)
-        inverse = scale * self.inverse
-        image = inverse @ change
-        along = (1.0 + change @ image / curvature) / curvature
-        cross = jnp.outer(step, image) / curvature
-        inverse = inverse - cross - cross.T + along * jnp.outer(step, step)
-        return _Dense(inverse, self.num_pairs + 1)
+        new = curved & (self.num_pairs == 0)
+        scale = jnp.where(new, curvature / (change @ change), 1.0)
+        image = scale * (self.inverse @ change)
+        along = rho * (1.0 + rho * (change @ image)) * step - rho * image
+        inverse = scale * self.inverse - (rho * step)[:, None] * image + along[:, None] * step
+        return _Dense(inverse, self.num_pairs + curved)
 
     def direction(self, gradient: jax.Array) -> jax.Array:
         return -self.inverse @ gradient
@@ -68,7 +68,9 @@ class _Limited(NamedTuple):
     def learn(self, step: jax.Array, change: jax.Array) -> _Limited:
         steps = jnp.roll(self.steps, -1, 0).at[-1].set(step)
         changes = jnp.roll(self.changes, -1, 0).at[-1].set(change)
-        return _Limited(steps, changes, self.num_pairs + 1)
+        learnt = _Limited(steps, changes, self.num_pairs + 1)
+        curved = _is_curved(step, change)
+        return jax.tree.map(lambda new, old: jnp.where(curved, new, old), learnt, self)
 
     def direction(self, gradient: jax.Array) -> jax.Array:
         """Return minus the inverse Hessian times the gradient (Nocedal's two loops)."""
@@ -155,13 +157,33 @@ def minimise(
         slope = jnp.where(first, 0.0, state.direction @ state.gradient)
         allowed = state.value + _ARMIJO * state.fraction * slope + _rounding(state.value)
         finite = jnp.isfinite(value) & jnp.isfinite(gradient).all()
-        state = state._replace(num_evaluations=state.num_evaluations + 1)
-        after = lax.cond(
-            finite & (value <= allowed),
-            lambda: _accept(state, trial, value, gradient, longest, first),
-            lambda: _step_back(state, value, slope, longest),
+        accepted = finite & (value <= allowed)
+        # Both ways to go on are computed and one is taken, by numbers: compiled branches would
+        # copy the memory, which takes longer for small problems than the objective.
+        shorter = _shorter_fraction(state, value, slope)
+        # When the memory misleads, forget it and go downhill once; when that fails too, it is over.
+        forget = ~accepted & (shorter < _SHORTEST)
+        step = jnp.where(accepted, trial - state.x, 0.0)
+        change = jnp.where(accepted & ~first, gradient - state.gradient, 0.0)
+        memory = jax.tree.map(
+            lambda fresh, learnt: jnp.where(forget, fresh, learnt),
+            no_memory(state.x),
+            state.memory.learn(step, change),
         )
-        return after._replace(stalled=after.stalled | (first & ~finite))
+        gradient = jnp.where(accepted, gradient, state.gradient)
+        anew = accepted | forget
+        return _State(
+            x=jnp.where(accepted, trial, state.x),
+            value=jnp.where(accepted, value, state.value),
+            gradient=gradient,
+            direction=jnp.where(
+                anew, _shortened(memory.direction(gradient), longest), state.direction
+            ),
+            fraction=jnp.where(anew, 1.0, shorter),
+            memory=memory,
+            num_evaluations=state.num_evaluations + 1,
+            stalled=(forget & (state.memory.num_pairs == 0)) | (first & ~finite),
+        )
 
     end = lax.while_loop(unfinished, advance, start)
     return Minimum(end.x, end.value, end.gradient, end.num_evaluations, end.stalled, end.memory)
@@ -176,47 +198,17 @@ def no_memory(x: jax.Array) -> Memory:
     return _Limited(zeros, zeros, count)
 
 
-def _accept(
-    state: _State,
-    trial: jax.Array,
-    value: jax.Array,
-    gradient: jax.Array,
-    longest: jax.Array,
-    first: jax.Array,
-) -> _State:
-    step = trial - state.x
-    change = jnp.where(first, 0.0, gradient - state.gradient)
-    # Only pairs with positive curvature keep the inverse Hessian positive definite.
-    curved = step @ change > 1e-10 * jnp.sqrt((step @ step) * (change @ change))
-    learnt = state.memory.learn(step, change)
-    memory = jax.tree.map(lambda new, old: jnp.where(curved, new, old), learnt, state.memory)
-    return state._replace(
-        x=trial,
-        value=value,
-        gradient=gradient,
-        direction=_shortened(memory.direction(gradient), longest),
-        fraction=jnp.ones_like(state.fraction),
-        memory=memory,
-    )
+def _is_curved(step: jax.Array, change: jax.Array) -> jax.Array:
+    """Whether a pair keeps the inverse Hessian positive definite."""
+    return step @ change > 1e-10 * jnp.sqrt((step @ step) * (change @ change))
 
 
-def _step_back(state: _State, value: jax.Array, slope: jax.Array, longest: jax.Array) -> _State:
-    # The minimum of the parabola through both values and the slope, kept within bounds.
+def _shorter_fraction(state: _State, value: jax.Array, slope: jax.Array) -> jax.Array:
+    """Return the minimum of the parabola through both values and the slope, within bounds."""
     rise = (value - state.value - state.fraction * slope) / state.fraction**2
     vertex = -0.5 * slope / rise
-    fraction = jnp.clip(
+    return jnp.clip(
         jnp.where(jnp.isfinite(vertex), vertex, 0.0), 0.1 * state.fraction, 0.5 * state.fraction
-    )
-    # When the memory misleads, forget it and go downhill once; when that fails too, it is over.
-    forget = fraction < _SHORTEST
-    memory = jax.tree.map(
-        lambda fresh, old: jnp.where(forget, fresh, old), no_memory(state.x), state.memory
-    )
-    return state._replace(
-        direction=jnp.where(forget, _shortened(-state.gradient, longest), state.direction),
-        fraction=jnp.where(forget, 1.0, fraction),
-        memory=memory,
-        stalled=forget & (state.memory.num_pairs == 0),
     )
 
 

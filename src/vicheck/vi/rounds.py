@@ -18,24 +18,20 @@ from vicheck.compiling import compiled
 from vicheck.model import Data, Program
 from vicheck.records import FitStatus
 from vicheck.vi.curvature import FLATTEST, climb
-from vicheck.vi.family import moved
+from vicheck.vi.family import Family
 from vicheck.vi.kinds import Kind
 from vicheck.vi.lbfgs import minimise, no_memory
 from vicheck.vi.noise import CHUNK, Noise, standardised
 from vicheck.vi.objective import objective_of_step
 from vicheck.vi.progress import CODES, NEW, RUNNING, Progress, takes_directions
 
-__all__ = ["LOOSE", "SCOUT_EVALUATIONS", "Limits", "descend", "settle"]
-
-SCOUT_EVALUATIONS = 60
-_ARRIVED = 0.1
-"""Gradient, in sds, at which a scout has found a mode."""
+__all__ = ["LOOSE", "Limits", "settle"]
 
 LOOSE = 0.1
 """Gradient, in sds, that is small enough before the units are right."""
 _EVALUATIONS, _LONG = 40, 100
 """Evaluations of a round; more where the units cannot be taken afresh from the curvature."""
-_NEAR = 0.5
+_NEAR = 1.0
 """After a step below this many sds the units of the gradient are still right."""
 _UNMOVED = 1e-3
 """A stalled round that has moved by less than this many sds will not get any further."""
@@ -90,16 +86,21 @@ def _settle_one(
         return (now.code <= RUNNING) & (now.num_evaluations < until)
 
     def advance(now: Progress) -> Progress:
-        units = partial(_with_units, program, kind, data)
-        return _round(
-            program, kind, lax.cond(now.stale, units, lambda same: same, now), noise, data, limits
+        # Only what may change goes through the branches, which copy it.
+        q, directions = lax.cond(
+            now.stale,
+            partial(_units, program, kind, data),
+            lambda same: (same.q, same.directions),
+            now,
         )
+        now = now._replace(q=q, directions=directions)
+        return _round(program, kind, now, noise, data, limits)
 
     return lax.while_loop(unfinished, advance, progress)
 
 
-def _with_units(program: Program, kind: Kind, data: Data, now: Progress) -> Progress:
-    """Take the curvature at q, or start from there."""
+def _units(program: Program, kind: Kind, data: Data, now: Progress) -> tuple[Family, jax.Array]:
+    """Return q, at the start made from the curvature, and directions from the curvature there."""
     first = now.code == NEW
     z, curvature = climb(
         program,
@@ -109,10 +110,8 @@ def _with_units(program: Program, kind: Kind, data: Data, now: Progress) -> Prog
         jnp.where(first, FLATTEST, _LEAST_PRECISION / jnp.square(now.sd)),
     )
     start = kind.start(z, curvature, now.shrink)
-    return now._replace(
-        q=jax.tree.map(lambda new, old: jnp.where(first, new, old), start, now.q),
-        directions=curvature.directions if now.directions.size else now.directions,
-    )
+    q = jax.tree.map(lambda new, old: jnp.where(first, new, old), start, now.q)
+    return q, curvature.directions if now.directions.size else now.directions
 
 
 def _round(
@@ -205,22 +204,3 @@ def _round(
         num_traced=now.num_traced + 1,
         code=code,
     )
-
-
-@compiled
-def descend(program: Program, starts: Any, directions: Any, data: Data) -> jax.Array:
-    """Follow ``-log_p`` downhill from each start, in the units of a fit, to modes; else NaN."""
-
-    def from_start(z: jax.Array) -> jax.Array:
-        end = minimise(
-            jax.value_and_grad(lambda step: -program.log_density(moved(z, step, directions), data)),
-            jnp.zeros_like(z),
-            tolerance=_ARRIVED,
-            max_evaluations=SCOUT_EVALUATIONS,
-            longest=jnp.full_like(z, _LONGEST_SHIFT),
-        )
-        # A scout that is still on its way has found no mode: down a funnel there is none.
-        arrived = jnp.max(jnp.abs(end.gradient)) < _ARRIVED
-        return jnp.where(arrived, moved(z, end.x, directions), jnp.nan)
-
-    return lax.map(from_start, jnp.asarray(starts))
