@@ -14,8 +14,8 @@ help:  ## list the targets
 demo: $(VENV)/.run  ## fit and check the eight schools in two parametrizations
 	$(BIN)/vicheck demo
 
-test: $(VENV)/.dev  ## all tests and doctests
-	$(BIN)/python -m pytest $(ARGS)
+test: $(VENV)/.dev  ## all tests and doctests, on all cores
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(ARGS)
 
 lint: $(VENV)/.dev  ## style and formatting
 	$(BIN)/ruff check .

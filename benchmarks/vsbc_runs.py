@@ -38,7 +38,7 @@ def calibrate_by_workers(
     from distributed import Client, LocalCluster
 
     model, _ = model_of(problem)
-    cluster = LocalCluster(num_workers, threads_per_worker=1, dashboard_address=None)
+    cluster = LocalCluster(n_workers=num_workers, threads_per_worker=1, dashboard_address=None)
     calls = []
     with cluster, Client(cluster) as client:
         for seed in range(num_calls):

@@ -83,12 +83,14 @@ class Evaluator:
 
     def chunks(self, num_values: int) -> Iterator[Chunk]:
         """Yield the draws, those up to a number with their quantities."""
+        waiting: Any = None
         for index, start in enumerate(range(0, self.num_draws, self.chunk)):
-            size = min(self.chunk, self.num_draws - start)
             names = tuple(self.shapes) if start < num_values else ()
+            # XLA evaluates the chunk before meanwhile; never more than one at a time.
             rng = np.random.default_rng((self.seed, index))
             noise = rng.standard_normal((self.chunk, self.members[0].noise_dim))
-            arrays = _evaluate(
+            ready = jax.block_until_ready(waiting)
+            waiting = _evaluate(
                 self.program,
                 self.derive,
                 names,
@@ -98,7 +100,10 @@ class Evaluator:
                 noise,
                 self.data,
             )
-            yield Chunk(*(np.asarray(array)[:size] for array in arrays))
+            if ready is not None:
+                yield Chunk(*map(np.asarray, ready))
+        size = self.num_draws - start
+        yield Chunk(*(np.asarray(array)[:size] for array in waiting))
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
