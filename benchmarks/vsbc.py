@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--datasets", type=int, default=10**9, help="at most so many in any run")
     parser.add_argument("--steps", type=int, default=5000, help="of NumPyro's fits")
-    parser.add_argument("--passes", type=int, default=5, help="of us and NumPyro, in turn")
+    parser.add_argument("--passes", type=int, default=3, help="of us and NumPyro, in turn")
     parser.add_argument("--rstan-fits", type=int, default=50)
     parser.add_argument("--horseshoe-fits", type=int, default=100)
     parser.add_argument("--worker-datasets", type=int, default=10_000)

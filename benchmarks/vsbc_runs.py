@@ -53,6 +53,7 @@ def calibrate_by_workers(
 def model_of(problem: str, data: str = "") -> tuple[Any, str]:
     """Return a model and where its covariates come from."""
     import dask.array  # noqa: F401, which xarray would import in the first call
+
     import vicheck
     import vicheck.calibration.run
 

@@ -64,7 +64,7 @@ def assess(
     noise = np.zeros((len(seeds), num_blocks * size, noise_dim), np.float32)
     uniform = np.empty((len(seeds), len(quantities.drawn_names)))
     for rows, numbers, seed in zip(noise, uniform, seeds, strict=True):
-        rng = np.random.default_rng((int(seed), _NOISE))
+        rng = np.random.Generator(np.random.SFC64((int(seed), _NOISE)))
         rng.standard_normal(out=rows[:num_draws], dtype=np.float32)
         rng.random(out=numbers)
     found = _evaluate(

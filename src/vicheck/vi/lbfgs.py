@@ -55,7 +55,7 @@ class _Dense(NamedTuple):
         return _Dense(inverse, self.num_pairs + curved)
 
     def direction(self, gradient: jax.Array) -> jax.Array:
-        return -self.inverse @ gradient
+        return -(self.inverse @ gradient)
 
 
 class _Limited(NamedTuple):
