@@ -64,7 +64,8 @@ def _here(
         yield from ((index, compute(index)) for index in missing)
         return
     large = is_large(work.model.program, work.model.data)
-    pool = ThreadPoolExecutor(1 if large else num_cores(), "vicheck")
+    # One thread more than cores: while one waits for the interpreter, the others compute.
+    pool = ThreadPoolExecutor(1 if large else num_cores() + 1, "vicheck")
     try:
         futures = {pool.submit(compute, index): index for index in missing}
         for future in as_completed(futures):
