@@ -56,7 +56,7 @@ def assess(
         for leaf in jax.tree.leaves(part)
         if np.ndim(leaf)
     )
-    # Blocks of equal size, so that no draw is wasted.
+    # Blocks of equal size, so that no draw is wasted; matrix products want some rows.
     num_blocks = -(-num_draws // max(64, min(num_draws, _BLOCK // width)))
     size = -(-num_draws // num_blocks)
     noise_dim = _noise_dim(q)
