@@ -89,7 +89,7 @@ class Evaluator:
             # XLA evaluates the chunk before meanwhile; never more than one at a time.
             rng = np.random.default_rng((self.seed, index))
             noise = rng.standard_normal((self.chunk, self.members[0].noise_dim))
-            ready = jax.block_until_ready(waiting)
+            ready = None if waiting is None else [np.asarray(array) for array in waiting]
             waiting = _evaluate(
                 self.program,
                 self.derive,
@@ -101,7 +101,7 @@ class Evaluator:
                 self.data,
             )
             if ready is not None:
-                yield Chunk(*map(np.asarray, ready))
+                yield Chunk(*ready)
         size = self.num_draws - start
         yield Chunk(*(np.asarray(array)[:size] for array in waiting))
 
