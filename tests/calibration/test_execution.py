@@ -30,9 +30,9 @@ from tests.calibration.problems import (
     run_foreign,
     saved,
 )
-from vicheck.calibration.durable_files import is_temporary
 from vicheck.calibration.run import vsbc
 from vicheck.calibration.work import Work
+from vicheck.durable_files import is_temporary
 from vicheck.errors import StoreError
 
 ROOT = Path(__file__).parents[2]

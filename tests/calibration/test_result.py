@@ -195,7 +195,7 @@ def test_a_failed_save_leaves_the_old_file(some, tmp_path, monkeypatch):
     def refuse(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("vicheck.calibration.durable_files.os.fsync", refuse)
+    monkeypatch.setattr("vicheck.durable_files.os.fsync", refuse)
     with pytest.raises(OSError, match="No space left"):
         calibration().save(path)
     assert path.read_bytes() == before

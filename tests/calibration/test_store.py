@@ -18,7 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vicheck.calibration import durable_files, manifest
+from vicheck import durable_files
+from vicheck.calibration import manifest
 from vicheck.calibration.store import Store
 from vicheck.errors import StoreError
 

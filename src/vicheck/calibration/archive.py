@@ -9,7 +9,7 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
 
-from vicheck.calibration.durable_files import whole_file
+from vicheck.durable_files import whole_file
 from vicheck.errors import InputFileError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from vicheck.calibration.durable_files import new_file, older_than, remove_if_possible
+from vicheck.durable_files import new_file, older_than, remove_if_possible
 
 __all__ = ["Claims"]
 

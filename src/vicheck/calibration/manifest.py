@@ -9,8 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from vicheck.calibration.durable_files import is_temporary, make_directory, whole_file
 from vicheck.calibration.refusals import explaining_refusals
+from vicheck.durable_files import is_temporary, make_directory, whole_file
 from vicheck.errors import StoreError
 
 __all__ = ["find_or_begin_run"]

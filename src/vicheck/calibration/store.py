@@ -14,14 +14,14 @@ from numpy.typing import ArrayLike
 
 from vicheck.calibration.chunk_files import Arrays, decode_chunk, encode_chunk
 from vicheck.calibration.claims import Claims
-from vicheck.calibration.durable_files import (
+from vicheck.calibration.manifest import find_or_begin_run
+from vicheck.calibration.refusals import explaining_refusals
+from vicheck.durable_files import (
     is_temporary,
     older_than,
     remove_if_possible,
     whole_file,
 )
-from vicheck.calibration.manifest import find_or_begin_run
-from vicheck.calibration.refusals import explaining_refusals
 
 __all__ = ["Store"]
 

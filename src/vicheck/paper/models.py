@@ -29,6 +29,8 @@ EIGHT_SCHOOLS = {
 }
 """Standard errors and estimated effects of coaching in eight schools (Rubin 1981)."""
 
+_TAU_PRIORS = {"half_cauchy": dist.HalfCauchy, "half_normal": dist.HalfNormal}
+
 
 def linear(X: Any, y: Any = None) -> None:  # noqa: N803 (the design matrix is X everywhere)
     """Linear regression without intercept (section 4.1)."""
@@ -45,21 +47,29 @@ def logistic(X: Any, y: Any = None) -> None:  # noqa: N803
 
 
 def eight_schools_centred(
-    sigma: Any, y: Any = None, mu_scale: float = 5.0, tau_scale: float = 5.0
+    sigma: Any,
+    y: Any = None,
+    mu_scale: float = 5.0,
+    tau_scale: float = 5.0,
+    tau_prior: str = "half_cauchy",
 ) -> None:
     """Eight schools, the effects theta drawn around mu (section 4.3)."""
     mu = numpyro.sample("mu", dist.Normal(0.0, mu_scale))
-    tau = numpyro.sample("tau", dist.HalfCauchy(tau_scale))
+    tau = numpyro.sample("tau", _TAU_PRIORS[tau_prior](tau_scale))
     theta = numpyro.sample("theta", dist.Normal(mu, tau).expand([len(sigma)]).to_event(1))
     numpyro.sample("y", dist.Normal(theta, sigma), obs=y)
 
 
 def eight_schools_noncentred(
-    sigma: Any, y: Any = None, mu_scale: float = 5.0, tau_scale: float = 5.0
+    sigma: Any,
+    y: Any = None,
+    mu_scale: float = 5.0,
+    tau_scale: float = 5.0,
+    tau_prior: str = "half_cauchy",
 ) -> None:
     """Eight schools, theta = mu + tau theta_raw with theta_raw standard normal (section 4.3)."""
     mu = numpyro.sample("mu", dist.Normal(0.0, mu_scale))
-    tau = numpyro.sample("tau", dist.HalfCauchy(tau_scale))
+    tau = numpyro.sample("tau", _TAU_PRIORS[tau_prior](tau_scale))
     raw = numpyro.sample("theta_raw", dist.Normal(0.0, 1.0).expand([len(sigma)]).to_event(1))
     theta = numpyro.deterministic("theta", mu + tau * raw)
     numpyro.sample("y", dist.Normal(theta, sigma), obs=y)

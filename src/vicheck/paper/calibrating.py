@@ -1,0 +1,131 @@
+"""What the figures of VSBC share: the run, the numbers kept of it, the panels, the wording."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import vicheck
+from vicheck.paper.drawing import draw_probabilities, new_figure
+from vicheck.paper.experiment import Numbers, Outcome, Run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "SEED",
+    "SIGN",
+    "calibrate",
+    "describe",
+    "direction_of",
+    "draw_rows",
+    "judge_direction",
+    "tell_convergence",
+]
+
+SEED = 2018
+SIGN = (
+    "Bars: calibration probabilities Pr(quantity < truth) under q, small where q sits too high. "
+    "Grey: where 99% of the bars of a uniform law lie. Orange: the mean."
+)
+
+_KEPT = (
+    "p_value", "p_adjusted", "direction", "median", "bias", "bias_low", "bias_high",
+    "dispersion", "dispersion_low", "dispersion_high", "ks_p_value",
+)  # fmt: skip
+
+
+def calibrate(
+    run: Run,
+    key: str,
+    model: vicheck.Model,
+    quantities: Sequence[str],
+    num_datasets: int,
+    **options: Any,
+) -> Numbers:
+    """Run VSBC, resumably, and keep the probabilities, the tests and how the fits ended."""
+
+    def compute() -> Numbers:
+        start = time.perf_counter()
+        result = vicheck.vsbc(
+            model,
+            num_datasets=num_datasets,
+            quantities=list(quantities),
+            seed=SEED,
+            store=run.store(key),
+            progress=run.bar(key),
+            **options,
+        )
+        seconds = time.perf_counter() - start
+        table = result.tests
+        khat = result.khat_summary
+        return {
+            "num_datasets": num_datasets,
+            "seconds": seconds,
+            "converged": float(result.converged.mean()),
+            "status": {
+                str(name): int(count)
+                for name, count in zip(*np.unique(result.status, return_counts=True), strict=True)
+            },
+            "verdict": str(result.verdict),
+            "khat": {"median": khat.median, "low": khat.low, "high": khat.high},
+            "quantities": {
+                name: {
+                    "probabilities": result.probabilities.sel(quantity=name).to_numpy(),
+                    **_mean(result.probabilities.sel(quantity=name).to_numpy()),
+                    **{column: table.loc[name, column] for column in _KEPT},
+                }
+                for name in quantities
+            },
+        }
+
+    numbers: Numbers = run.piece(key, compute)
+    return numbers
+
+
+def _mean(probabilities: Any) -> Numbers:
+    known = probabilities[np.isfinite(probabilities)]
+    return {"mean": known.mean(), "mean_error": known.std(ddof=1) / np.sqrt(known.size)}
+
+
+def draw_rows(rows: Mapping[str, Numbers], titles: Mapping[str, str]) -> Figure:
+    """Draw a row of histograms for each calibration, a column for each quantity."""
+    figure, panels = new_figure(len(rows), len(titles))
+    for line, (label, numbers) in zip(panels, rows.items(), strict=True):
+        for axes, (name, title) in zip(line, titles.items(), strict=True):
+            draw_probabilities(axes, numbers["quantities"][name]["probabilities"], title)
+        line[0].set_ylabel(label)
+    return figure
+
+
+def describe(numbers: Numbers, name: str) -> str:
+    """Say the mean probability, its 95% interval and the exact test of symmetry."""
+    row = numbers["quantities"][name]
+    error = 1.96 * row["mean_error"]
+    low, high = row["mean"] - error, row["mean"] + error
+    told = f"mean {row['mean']:.3f} [{low:.3f}, {high:.3f}], symmetry p {_p(row['p_value'])}"
+    if row["bias_low"] is None or row["bias_high"] is None:  # too few datasets for an interval
+        return told
+    return f"{told}, bias {row['bias']:+.2f} sd [{row['bias_low']:+.2f}, {row['bias_high']:+.2f}]"
+
+
+def direction_of(numbers: Numbers, name: str) -> str:
+    """Return "over", "under" or "none", by the test of one quantity at 5%, adjusted for all."""
+    return str(numbers["quantities"][name]["direction"])
+
+
+def judge_direction(numbers: Numbers, name: str, claimed: str) -> Outcome:
+    """Hold the direction of a bias against the one that is claimed."""
+    return Outcome.HOLDS if direction_of(numbers, name) == claimed else Outcome.FAILS
+
+
+def tell_convergence(numbers: Numbers) -> str:
+    """Say how many fits there were and how many have converged."""
+    return f"{numbers['num_datasets']} fits, {numbers['converged']:.1%} converged"
+
+
+def _p(value: float) -> str:
+    return f"{value:.2f}" if value >= 0.01 else (f"{value:.0e}" if value > 1e-12 else "< 1e-12")

@@ -1,0 +1,52 @@
+"""The experiments by name, in the order of the paper, each loaded when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+
+from vicheck.paper.experiment import Claim, Experiment, Outcome
+
+__all__ = ["NAMES", "PROPOSALS", "choose", "experiment"]
+
+NAMES = (
+    "invariance", "fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "figS1", "fig7", "fig8",
+    "bimodal",
+)  # fmt: skip
+
+PROPOSALS = (
+    Claim(
+        "Section 5.2",
+        "heavier-tailed families, Renyi VI and an alpha tuned together with khat make better "
+        "proposals",
+        "proposals, no experiments",
+        "",
+        Outcome.NOT_RUN,
+        "The paper reports no numbers that could be rerun.",
+    ),
+)
+"""Claims without an experiment."""
+
+
+def experiment(name: str) -> Experiment:
+    """Return the experiment of a name."""
+    found: Experiment = import_module(f"vicheck.paper.{name.lower()}").EXPERIMENT
+    return found
+
+
+def choose(names: Iterable[str]) -> list[str]:
+    """Return the names meant, in the order of the paper, or say what there is.
+
+    Raises
+    ------
+    ValueError
+        For a name that is not known.
+    """
+    known = {name.lower(): name for name in NAMES}
+    wanted = [name.lower() for name in names]
+    unknown = [name for name in wanted if name not in known and name != "all"]
+    if unknown:
+        raise ValueError(
+            f"there is no experiment {', '.join(unknown)}: there are {', '.join(NAMES)}, or all"
+        )
+    return [name for key, name in known.items() if "all" in wanted or key in wanted]

@@ -1,0 +1,88 @@
+"""What Figures 3 and 4 share: logistic regression on two covariates, more and more correlated."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+import vicheck
+from vicheck.paper.exact import logistic_plane
+from vicheck.paper.experiment import Numbers, Run
+from vicheck.paper.models import logistic
+
+__all__ = ["CORRELATIONS", "SCRIPTED", "WAYS", "all_runs", "compute"]
+
+CORRELATIONS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+SCRIPTED = "n = 50 and 200 repeats, where the text has n = 100 and 50"
+WAYS = {"plain": ("vi", "o", "VI"), "is": ("is", "s", "IS"), "psis": ("psis", "^", "PSIS")}
+
+_TRUTH = np.array([1.0, 2.0])
+"""The coefficients of the authors' script; the text has none."""
+_TESTS = 100
+_MAX_TRIES = 20
+
+
+def compute(run: Run) -> Numbers:
+    """Fit, check and compare with the exact posterior, for every correlation."""
+    num_rows = 50 if run.as_scripted else 100
+    repeats = run.choose(200 if run.as_scripted else 50, 4)
+    correlations = run.choose(CORRELATIONS, (0.0, 0.5, 0.9, 0.99))
+    num_draws = run.choose(100_000, 20_000)
+    rows = [
+        run.piece(f"correlation-{rho:g}", partial(_of_one, rho, num_rows, num_draws, repeats))
+        for rho in correlations
+    ]
+    return {"num_rows": num_rows, "num_draws": num_draws, "repeats": repeats, "rows": rows}
+
+
+def all_runs(numbers: Numbers) -> list[Numbers]:
+    """Return the runs of all correlations."""
+    return [one for row in numbers["rows"] for one in row["runs"]]
+
+
+def _of_one(rho: float, num_rows: int, num_draws: int, repeats: int) -> Numbers:
+    runs = [_one(rho, num_rows, num_draws, seed) for seed in range(repeats)]
+    return {"correlation": rho, "runs": runs}
+
+
+def _one(rho: float, num_rows: int, num_draws: int, seed: int) -> Numbers:
+    for attempt in range(_MAX_TRIES):
+        rng = np.random.default_rng((seed, attempt, round(1000 * rho)))
+        design, outcome = _simulate(rng, rho, num_rows)
+        try:
+            truth = logistic_plane(design, outcome)
+        except ValueError:  # separable: with a flat prior there is no posterior
+            continue
+        break
+    else:
+        raise RuntimeError(f"all of {_MAX_TRIES} simulated datasets are separable")
+    new_design, new_outcome = _simulate(rng, rho, _TESTS)
+    fit = vicheck.fit(vicheck.from_numpyro(logistic, design, outcome), seed=seed)
+    checked = vicheck.check(fit, num_draws=num_draws, seed=seed)
+    draws, log_ratios = checked.draws["beta"], checked.log_ratios
+    weights = {
+        "plain": np.full(num_draws, 1 / num_draws),
+        "is": np.exp(log_ratios - np.logaddexp.reduce(log_ratios)),
+        "psis": np.exp(checked.psis.log_weights),
+    }
+    margins = (2 * new_outcome - 1)[:, None] * (new_design @ draws.T)
+    densities = np.exp(-np.logaddexp(0.0, -margins))
+    numbers: Numbers = {
+        "khat": checked.khat,
+        "status": fit.status.name,
+        "separable": attempt,
+        "lpd_truth": truth.log_predictive_density(new_design, new_outcome),
+        "lpd_vi": float(np.log(densities @ weights["plain"]).mean()),
+    }
+    for way, weight in weights.items():
+        first, second = weight @ draws - truth.mean, weight @ draws**2 - truth.second_moment
+        numbers[f"rmse_first_{way}"] = float(np.sqrt(np.mean(first**2)))
+        numbers[f"rmse_second_{way}"] = float(np.sqrt(np.mean(second**2)))
+    return numbers
+
+
+def _simulate(rng: np.random.Generator, rho: float, num_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    covariance = (1 - rho) * np.eye(2) + rho
+    design = rng.normal(size=(num_rows, 2)) @ np.linalg.cholesky(covariance).T
+    return design, rng.binomial(1, 1 / (1 + np.exp(-design @ _TRUTH)))

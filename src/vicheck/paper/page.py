@@ -1,0 +1,60 @@
+"""The claims of the paper and what came out, as one page of HTML or Markdown."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from vicheck.paper.catalogue import PROPOSALS
+from vicheck.paper.drawing import as_svg
+from vicheck.paper.experiment import Claim, Outcome
+from vicheck.paper.results import Result
+
+__all__ = ["as_html", "as_markdown", "claims_of"]
+
+
+def claims_of(results: Sequence[Result]) -> list[Claim]:
+    """Return the claims of all results, and those without an experiment."""
+    return [claim for each in results for claim in each.experiment.claims(each.numbers)] + [
+        *PROPOSALS
+    ]
+
+
+def as_html(results: Sequence[Result]) -> str:
+    """Return a page that stands alone, figures included."""
+    pictures = {
+        each.label: base64.b64encode(as_svg(each.experiment.draw(each.numbers)).encode()).decode()
+        for each in results
+    }
+    return _render("page.html", results, pictures=pictures)
+
+
+def as_markdown(results: Sequence[Result]) -> str:
+    """Return the page for the documentation; figures are files beside it."""
+    return _render("page.md", results)
+
+
+def _render(template: str, results: Sequence[Result], **more: Any) -> str:
+    environment = Environment(
+        loader=PackageLoader("vicheck.paper", "templates"),
+        undefined=StrictUndefined,
+        autoescape=template.endswith("html"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    claims = claims_of(results)
+    counts = Counter(claim.outcome for claim in claims)
+    return environment.get_template(template).render(
+        results=results,
+        claims=claims,
+        counts=[(outcome, counts[outcome]) for outcome in Outcome if counts[outcome]],
+        quick=any(each.quick for each in results),
+        synthetic=any(each.numbers.get("source") == "synthetic" for each in results),
+        minutes=sum(each.seconds for each in results) / 60,
+        **more,
+    )

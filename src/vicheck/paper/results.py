@@ -1,0 +1,136 @@
+"""Run experiments, keep their numbers beside their figures, and read them back."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from vicheck import __version__
+from vicheck.durable_files import make_directory, whole_file
+from vicheck.errors import StoreError
+from vicheck.paper.catalogue import NAMES, experiment
+from vicheck.paper.drawing import as_svg
+from vicheck.paper.experiment import Experiment, Numbers, Run, read_json, write_json
+from vicheck.stats.smoothing import num_cores
+
+__all__ = ["Result", "read_results", "run_experiment"]
+
+_SCRIPTED = "-as-scripted"
+_PIECES = ".pieces"
+
+
+@dataclass(frozen=True)
+class Result:
+    """The numbers of one experiment, and how they were made."""
+
+    experiment: Experiment
+    quick: bool
+    as_scripted: bool
+    seconds: float
+    """Wall time, of all sittings when it was interrupted."""
+    made_with: dict[str, Any]
+    numbers: Numbers
+
+    @property
+    def label(self) -> str:
+        """Name of its files."""
+        return self.experiment.name + (_SCRIPTED if self.as_scripted else "")
+
+
+def run_experiment(
+    name: str,
+    out: Path,
+    say: Callable[[str], None],
+    *,
+    quick: bool = False,
+    as_scripted: bool = False,
+    data: str | None = None,
+) -> Result:
+    """Run an experiment, or read it when it has been run into the same directory.
+
+    Writes ``NAME.json`` and ``NAME.svg``. What is finished of an interrupted run is used again.
+
+    Raises
+    ------
+    StoreError
+        When the directory holds a full run and a quick one is asked for, or the other way round.
+    """
+    chosen = experiment(name)
+    as_scripted = as_scripted and bool(chosen.scripted)
+    label = name + (_SCRIPTED if as_scripted else "")
+    make_directory(out)
+    path = out / f"{label}.json"
+    if path.exists():
+        result = _read(path)
+        if result.quick != quick:
+            kinds = ("a full run", "a quick run")
+            raise StoreError(
+                f"{out} holds {kinds[result.quick]} of {label}, and {kinds[quick]} was asked for: "
+                "choose another directory with --out, or remove it"
+            )
+        return result
+    pieces = out / _PIECES / ("quick" if quick else "full")
+    run = Run(name, pieces / _family(name, as_scripted), say, quick, as_scripted, data)
+    clock = pieces / f"{label}.seconds.json"
+    before = read_json(clock) if clock.exists() else 0.0
+    start = time.perf_counter()
+    try:
+        numbers = chosen.compute(run)
+    finally:
+        seconds = before + time.perf_counter() - start
+        make_directory(clock.parent)
+        write_json(clock, seconds)
+    write_json(
+        path,
+        {
+            "experiment": name,
+            "quick": quick,
+            "as_scripted": as_scripted,
+            "seconds": seconds,
+            "made_with": _made_with(),
+            "numbers": numbers,
+        },
+    )
+    result = _read(path)
+    with whole_file(out / f"{label}.svg") as file:
+        file.write(as_svg(chosen.draw(result.numbers)).encode())
+    return result
+
+
+def _family(name: str, as_scripted: bool) -> str:
+    """Name the directory of pieces; Figures 3 and 4 show the same runs."""
+    shared = {"fig4": "fig3"}.get(name, name)
+    return shared + (_SCRIPTED if as_scripted else "")
+
+
+def _made_with() -> dict[str, Any]:
+    return {
+        "vicheck": __version__,
+        **{name: version(name) for name in ("jax", "numpy", "numpyro", "scipy")},
+        "python": platform.python_version(),
+        "cores": num_cores(),
+    }
+
+
+def _read(path: Path) -> Result:
+    kept = read_json(path)
+    return Result(
+        experiment(kept["experiment"]),
+        kept["quick"],
+        kept["as_scripted"],
+        kept["seconds"],
+        kept["made_with"],
+        kept["numbers"],
+    )
+
+
+def read_results(out: Path) -> list[Result]:
+    """Read all results in a directory, in the order of the paper, the printed settings first."""
+    labels: Iterable[str] = [label for name in NAMES for label in (name, name + _SCRIPTED)]
+    paths = [out / f"{label}.json" for label in labels]
+    return [_read(path) for path in paths if path.exists()]
