@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench bench-fit bench-vsbc accuracy coverage clean
+.PHONY: help demo test lint types bench bench-fit bench-vsbc accuracy coverage paper horseshoe-nuts clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,14 @@ bench-vsbc: $(VENV)/.bench  ## calibration against peers, written to docs/; DATA
 
 accuracy: $(VENV)/.dev  ## accuracy of fits and checks, written to docs/; DATA= for posteriordb
 	$(BIN)/python benchmarks/acceptance.py $(if $(DATA),--data $(DATA))
+
+paper: $(VENV)/.run  ## rerun the paper, written to docs/paper; DATA= for leukemia
+	$(BIN)/vicheck paper run all --out docs/paper $(if $(DATA),--data $(DATA))
+	$(BIN)/vicheck paper run all --as-scripted --out docs/paper $(if $(DATA),--data $(DATA))
+	$(BIN)/python -m vicheck.paper.page docs/paper
+
+horseshoe-nuts: $(VENV)/.dev  ## NUTS for the paper's Figure 7, once; DATA= for leukemia
+	$(BIN)/python benchmarks/horseshoe_nuts.py $(if $(DATA),--data $(DATA))
 
 coverage: $(VENV)/.run  ## coverage of khat's interval by simulation, written to docs/
 	$(BIN)/python benchmarks/khat_coverage.py

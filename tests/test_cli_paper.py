@@ -48,6 +48,12 @@ def test_a_quick_run_over_a_full_one_is_refused(done):
     assert "holds a quick run of invariance, and a full run was asked for" in answer.stderr
 
 
+def test_a_figure_whose_script_is_no_different_has_no_scripted_variant():
+    answer = run("run", "fig1", "--as-scripted")
+    assert answer.returncode == 64
+    assert "the scripts of fig1 do not differ from the text" in answer.stderr
+
+
 def test_an_unknown_name_is_refused_with_those_there_are():
     answer = run("run", "fig9")
     assert answer.returncode == 64

@@ -13,6 +13,7 @@ PACKAGE = Path(vicheck.__file__).parent
 # What each room may import from vicheck; a room is a module or a package at the top level.
 ALLOWED = {
     "errors": set(),
+    "durable_files": set(),
     "compiling": set(),
     "records": {"errors"},
     "model": {"compiling", "records", "errors"},
@@ -26,10 +27,10 @@ ALLOWED = {
         "adapters", "errors", "model", "nuts", "records", "report", "stats", "verdict", "vi",
     },
     "calibration": {
-        "__init__", "adapters", "compiling", "errors", "model", "records", "report", "stats",
-        "verdict", "vi",
+        "__init__", "adapters", "compiling", "durable_files", "errors", "model", "records",
+        "report", "stats", "verdict", "vi",
     },
-    "paper": set(),
+    "paper": {"__init__", "durable_files", "errors", "stats"},
     "cli": {
         "__init__", "adapters", "calibration", "checking", "errors", "model", "paper", "records",
         "report", "stats", "verdict", "vi",
@@ -41,6 +42,7 @@ ALLOWED = {
 }  # fmt: skip
 THIRD_PARTY = {
     "errors": set(),
+    "durable_files": set(),
     "compiling": {"jax", "numpy"},
     "records": {"numpy", "scipy"},
     "model": {"jax", "numpy"},
@@ -52,7 +54,7 @@ THIRD_PARTY = {
     "report": {"pandas", "rich"},
     "checking": {"jax", "numpy", "pandas", "scipy", "xarray"},
     "calibration": {"cloudpickle", "jax", "numpy", "pandas", "scipy", "xarray"},
-    "paper": {"jax", "numpy", "numpyro"},
+    "paper": {"jax", "jinja2", "matplotlib", "numpy", "numpyro", "scipy"},
     "cli": {"typer", "rich"},
     "__init__": set(),
 }

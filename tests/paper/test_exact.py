@@ -30,10 +30,12 @@ def test_eight_schools_agree_with_an_independent_quadrature(prior, key):
         assert truth.sd(ours) == pytest.approx(known["sd"][theirs], abs=5e-3)
 
 
-@pytest.mark.parametrize("name", ["theta[0]", "theta_raw[3]", "mu", "log_tau"])
-def test_marginal_densities_of_eight_schools_have_the_moments_they_should(name):
+@pytest.mark.parametrize(
+    ("name", "radius"), [("theta[0]", 60.0), ("theta_raw[3]", 8.0), ("mu", 30.0), ("log_tau", 14.0)]
+)
+def test_marginal_densities_of_eight_schools_have_the_moments_they_should(name, radius):
     truth = PRINTED.exact()
-    grid = np.linspace(-60.0, 80.0, 20_001)
+    grid = np.linspace(-radius, radius, 20_001)
     density = np.exp(truth.log_density(name, grid))
     step = grid[1] - grid[0]
     assert density.sum() * step == pytest.approx(1.0, abs=1e-3)

@@ -120,4 +120,4 @@ def test_a_figure_is_the_same_file_every_time(out):
 
     result = read_results(out)[0]
     kept = (out / f"{result.label}.svg").read_text()
-    assert as_svg(result.experiment.draw(result.numbers)) == kept
+    assert as_svg(result.experiment.draw, result.numbers) == kept

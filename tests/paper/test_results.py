@@ -16,7 +16,7 @@ from vicheck.paper.results import read_results, run_experiment
 @pytest.fixture
 def counted(monkeypatch):
     """An experiment of three pieces, of which the third can be made to fail."""
-    state = {"computed": [], "fails": False}
+    state = {"computed": [], "fails": False, "source": "synthetic"}
 
     def piece(index):
         if index == 2 and state["fails"]:
@@ -25,11 +25,12 @@ def counted(monkeypatch):
         return {"value": index, "none": np.nan}
 
     def compute(run: Run):
-        return {"pieces": [run.piece(f"piece-{i}", lambda i=i: piece(i)) for i in range(3)]}
+        pieces = [run.piece(f"piece-{i}", lambda i=i: piece(i)) for i in range(3)]
+        return {"source": state["source"], "pieces": pieces}
 
     made = Experiment(
         "fig1", "three pieces", compute, lambda numbers: new_figure(1, 1)[0],
-        lambda numbers: "caption", lambda numbers: [], scripted="another way",
+        lambda numbers: "caption", lambda numbers: [], "another way", uses_leukemia=True,
     )  # fmt: skip
     monkeypatch.setattr(results, "experiment", lambda name: made)
     return state
@@ -54,15 +55,28 @@ def test_what_is_finished_is_not_run_again(counted, tmp_path):
     first = run_experiment("fig1", tmp_path, silent)
     again = run_experiment("fig1", tmp_path, silent)
     assert counted["computed"] == [0, 1, 2]
-    assert again == first
+    assert first.is_new
+    assert not again.is_new
+    assert again.numbers == first.numbers
 
 
 def test_a_quick_run_does_not_overwrite_a_full_one(counted, tmp_path):
-    run_experiment("fig1", tmp_path, silent)
+    counted["source"] = "file"
+    run_experiment("fig1", tmp_path, silent, data="leukemia.npz")
     kept = (tmp_path / "fig1.json").read_bytes()
-    with pytest.raises(StoreError, match="holds a full run of fig1, and a quick run"):
+    with pytest.raises(
+        StoreError, match="holds a full run of fig1, and a quick run on synthetic data was"
+    ):
         run_experiment("fig1", tmp_path, silent, quick=True)
     assert (tmp_path / "fig1.json").read_bytes() == kept
+
+
+def test_a_run_on_real_data_does_not_go_on_from_synthetic_ones(counted, tmp_path):
+    run_experiment("fig1", tmp_path, silent)
+    with pytest.raises(
+        StoreError, match="a full run on synthetic data of fig1, and a full run was"
+    ):
+        run_experiment("fig1", tmp_path, silent, data="leukemia.npz")
 
 
 def test_the_scripted_variant_lies_beside_the_printed_one(counted, tmp_path):

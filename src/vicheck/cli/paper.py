@@ -93,7 +93,7 @@ def _all(
 def _run_and_tell(
     names: list[str], quick: bool, as_scripted: bool, out: str, data: str | None
 ) -> None:
-    from vicheck.paper.catalogue import choose
+    from vicheck.paper.catalogue import choose, experiment
     from vicheck.paper.page import as_html
     from vicheck.paper.results import read_results, run_experiment
     from vicheck.report.progress import bar
@@ -102,6 +102,14 @@ def _run_and_tell(
         chosen = choose(names)
     except ValueError as error:
         fail(str(error), EX_USAGE)
+    if as_scripted:
+        chosen = [name for name in chosen if experiment(name).scripted]
+        if not chosen:
+            fail(
+                f"the scripts of {', '.join(names)} do not differ from the text: leave out "
+                "--as-scripted",
+                EX_USAGE,
+            )
     directory = Path(out)
     if directory.exists() and not directory.is_dir():
         fail(f"--out must be a directory, but {out} is a file", EX_USAGE)
@@ -140,7 +148,8 @@ _COLORS = {
 
 def _told(result: Result) -> list[Text]:
     """Say how each claim of an experiment came out."""
-    lines = [Text(f"{result.label}: {result.experiment.title} ({result.seconds:.0f} s)", "bold")]
+    when = f"{result.seconds:.0f} s" if result.is_new else "from an earlier run"
+    lines = [Text(f"{result.label}: {result.experiment.title} ({when})", "bold")]
     for claim in result.experiment.claims(result.numbers):
         line = Text("  ")
         line.append(f"{claim.outcome}: ", _COLORS[claim.outcome])

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
@@ -47,7 +46,6 @@ _STYLE: dict[Any, Any] = {
     "legend.fontsize": 8.0,
     "lines.linewidth": 1.4,
     "lines.markersize": 4.0,
-    "figure.constrained_layout.use": True,
     "svg.fonttype": "path",
     "svg.hashsalt": "vicheck",  # the same numbers give the same file
 }
@@ -55,26 +53,19 @@ _WIDTH, _HEIGHT = 2.9, 2.4
 _BINS = 20
 
 
-@contextmanager
-def _styled() -> Iterator[None]:
-    with mpl.rc_context(_STYLE):
-        yield
-
-
 def new_figure(rows: int, columns: int, height: float = _HEIGHT) -> tuple[Figure, Any]:
     """Return a figure and its panels, an array of shape ``(rows, columns)``."""
     from matplotlib.figure import Figure
 
-    with _styled():
-        figure = Figure(figsize=(max(_WIDTH * columns, 5.0), height * rows), layout="constrained")
-        return figure, figure.subplots(rows, columns, squeeze=False)
+    figure = Figure(figsize=(max(_WIDTH * columns, 5.0), height * rows), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
 
 
-def as_svg(figure: Figure) -> str:
-    """Return a figure as a picture for pages."""
+def as_svg(draw: Callable[[Any], Figure], numbers: Any) -> str:
+    """Draw numbers in the common look and return the picture; the same numbers give the same."""
     buffer = io.StringIO()
-    with _styled():
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    with mpl.rc_context(_STYLE):
+        draw(numbers).savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     return buffer.getvalue()
 
 

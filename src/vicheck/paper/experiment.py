@@ -61,6 +61,8 @@ class Experiment:
     claims: Callable[[Numbers], list[Claim]]
     scripted: str = ""
     """How the authors' scripts differ from the text, where that changes a number."""
+    uses_leukemia: bool = False
+    """Whether it needs the leukemia data, or something like them."""
 
 
 @dataclass(frozen=True)

@@ -114,6 +114,7 @@ def _draw(numbers: Numbers) -> Figure:
     first.axhline(khat, color=COLORS["psis"], label="converged")
     mark_threshold(first)
     first.set_title("khat")
+    ticks = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0]
     draw_quartiles(second, x, columns["seconds"], "vi", "Stan's ADVI", "o")
     second.axhline(numbers["nuts"]["seconds"], color=COLORS["truth"], linestyle=":", label="NUTS")
     second.axhline(
@@ -127,7 +128,9 @@ def _draw(numbers: Numbers) -> Figure:
     for axes in panels[0]:
         axes.set(xscale="log", yscale="log", xlabel="tol_rel_obj")
         axes.invert_xaxis()
+        axes.yaxis.set_minor_formatter("")
         axes.legend()
+    first.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     return figure
 
 

@@ -110,7 +110,7 @@ def _draw_density(axes: Any, name: str, draws: np.ndarray, color: str, label: st
         edges = np.linspace(-1.0, 12.0, 53)
         counts = np.histogram(np.clip(draws, edges[0], edges[-1]), edges)[0] / len(draws)
         axes.stairs(np.sqrt(counts), edges, color=COLORS[color], label=label, linewidth=1.4)
-        axes.set_xlabel("root of the share of draws")
+        axes.set_ylabel("root of the share of draws")
         return
     grid = np.linspace(draws.min() - 1, draws.max() + 1, 400)
     axes.plot(grid, gaussian_kde(draws)(grid), color=COLORS[color], label=label)
@@ -211,5 +211,5 @@ def _valley(draws: np.ndarray) -> float:
 
 EXPERIMENT = Experiment(
     "fig7", "The horseshoe on the leukemia data", _compute, _draw, _caption, _claims,
-    "slab Inv-Gamma(2, 50), and Stan's search for the step size",
+    "slab Inv-Gamma(2, 50), and Stan's search for the step size", uses_leukemia=True,
 )  # fmt: skip

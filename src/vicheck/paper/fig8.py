@@ -91,4 +91,6 @@ def _why(name: str, found: str, claimed: str, calibration: Numbers) -> str:
     )
 
 
-EXPERIMENT = Experiment("fig8", "VSBC of the horseshoe", _compute, _draw, _caption, _claims)
+EXPERIMENT = Experiment(
+    "fig8", "VSBC of the horseshoe", _compute, _draw, _caption, _claims, uses_leukemia=True
+)

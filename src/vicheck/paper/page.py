@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import sys
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -12,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from vicheck.paper.catalogue import PROPOSALS
 from vicheck.paper.drawing import as_svg
 from vicheck.paper.experiment import Claim, Outcome
-from vicheck.paper.results import Result
+from vicheck.paper.results import Result, read_results
 
 __all__ = ["as_html", "as_markdown", "claims_of"]
 
@@ -27,7 +29,7 @@ def claims_of(results: Sequence[Result]) -> list[Claim]:
 def as_html(results: Sequence[Result]) -> str:
     """Return a page that stands alone, figures included."""
     pictures = {
-        each.label: base64.b64encode(as_svg(each.experiment.draw(each.numbers)).encode()).decode()
+        each.label: base64.b64encode(as_svg(each.experiment.draw, each.numbers).encode()).decode()
         for each in results
     }
     return _render("page.html", results, pictures=pictures)
@@ -54,7 +56,12 @@ def _render(template: str, results: Sequence[Result], **more: Any) -> str:
         claims=claims,
         counts=[(outcome, counts[outcome]) for outcome in Outcome if counts[outcome]],
         quick=any(each.quick for each in results),
-        synthetic=any(each.numbers.get("source") == "synthetic" for each in results),
+        synthetic=any(each.is_synthetic for each in results),
         minutes=sum(each.seconds for each in results) / 60,
         **more,
     )
+
+
+if __name__ == "__main__":  # python -m vicheck.paper.page docs/paper
+    directory = Path(sys.argv[1])
+    (directory / "index.md").write_text(as_markdown(read_results(directory)), encoding="utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,13 @@ class Result:
     """Wall time, of all sittings when it was interrupted."""
     made_with: dict[str, Any]
     numbers: Numbers
+    is_new: bool = True
+    """Whether it was computed just now, not read."""
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Whether it was made on synthetic data in place of the leukemia data."""
+        return self.numbers.get("source") == "synthetic"
 
     @property
     def label(self) -> str:
@@ -58,24 +65,30 @@ def run_experiment(
     Raises
     ------
     StoreError
-        When the directory holds a full run and a quick one is asked for, or the other way round.
+        When the directory holds a full run and a quick one is asked for, or one on synthetic data
+        and one on the real ones, or the other way round.
     """
     chosen = experiment(name)
     as_scripted = as_scripted and bool(chosen.scripted)
     label = name + (_SCRIPTED if as_scripted else "")
     make_directory(out)
     path = out / f"{label}.json"
+    synthetic = chosen.uses_leukemia and (quick or data is None)
     if path.exists():
         result = _read(path)
-        if result.quick != quick:
-            kinds = ("a full run", "a quick run")
+        asked, held = (
+            f"a {'quick' if each_quick else 'full'} run" + (" on synthetic data" if made_up else "")
+            for each_quick, made_up in ((quick, synthetic), (result.quick, result.is_synthetic))
+        )
+        if asked != held:
             raise StoreError(
-                f"{out} holds {kinds[result.quick]} of {label}, and {kinds[quick]} was asked for: "
-                "choose another directory with --out, or remove it"
+                f"{out} holds {held} of {label}, and {asked} was asked for: choose another "
+                "directory with --out, or remove it"
             )
-        return result
+        return replace(result, is_new=False)
     pieces = out / _PIECES / ("quick" if quick else "full")
-    run = Run(name, pieces / _family(name, as_scripted), say, quick, as_scripted, data)
+    own = _family(name, as_scripted) + ("-synthetic" if synthetic else "")
+    run = Run(name, pieces / own, say, quick, as_scripted, data)
     clock = pieces / f"{label}.seconds.json"
     before = read_json(clock) if clock.exists() else 0.0
     start = time.perf_counter()
@@ -98,7 +111,7 @@ def run_experiment(
     )
     result = _read(path)
     with whole_file(out / f"{label}.svg") as file:
-        file.write(as_svg(chosen.draw(result.numbers)).encode())
+        file.write(as_svg(chosen.draw, result.numbers).encode())
     return result
 
 

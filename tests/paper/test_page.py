@@ -1,0 +1,67 @@
+"""The page in the docs is made from the numbers committed beside it."""
+
+from pathlib import Path
+
+import pytest
+
+from vicheck.paper.catalogue import NAMES
+from vicheck.paper.drawing import as_svg
+from vicheck.paper.page import as_html, as_markdown, claims_of
+from vicheck.paper.results import read_results
+
+DOCS = Path(__file__).parents[2] / "docs" / "paper"
+
+# What a run of the whole paper has to show, whatever else comes out.
+EXPECTED = {
+    "khat falls as the tolerance is tightened: it is a test of convergence": "holds",
+    "khat grows with the correlation of the design": "holds",
+    "tau is over-estimated in the centred parametrization": "holds",
+    "khat is blind to a mode that q never visits": "holds",
+    "VSBC diagnoses the missing mode": "holds",
+    "khat is invariant under any smooth reparametrization of the same q": "holds",
+}
+
+
+@pytest.fixture(scope="module")
+def results():
+    return read_results(DOCS)
+
+
+def test_the_committed_run_is_full_and_complete(results):
+    assert [each.label for each in results if not each.as_scripted] == list(NAMES)
+    assert not any(each.quick for each in results)
+    assert not any(each.is_synthetic for each in results)
+
+
+def test_the_page_is_what_the_numbers_give(results):
+    assert (DOCS / "index.md").read_text() == as_markdown(results)
+
+
+def test_the_figures_are_what_the_numbers_give(results):
+    for each in results:
+        kept = (DOCS / f"{each.label}.svg").read_text()
+        assert as_svg(each.experiment.draw, each.numbers) == kept, each.label
+
+
+def test_the_claims_that_must_hold_do(results):
+    outcomes = {claim.claim: claim.outcome for claim in claims_of(results)}
+    assert {claim: outcomes[claim] for claim in EXPECTED} == EXPECTED
+
+
+def test_the_directions_of_figure_6_hold_with_the_printed_priors(results):
+    (numbers,) = (each.numbers for each in results if each.label == "fig6")
+    for way, direction in (("centred", "over"), ("noncentred", "under")):
+        assert numbers["converged"][way]["quantities"]["tau"]["direction"] == direction
+
+
+def test_figure_7_shows_the_missing_mode_and_a_khat_far_above_the_threshold(results):
+    (numbers,) = (each.numbers for each in results if each.label == "fig7")
+    assert min(one["khat"] for one in numbers["converged"]) > 2.0
+    assert numbers["nuts"]["chains"] == 4
+
+
+def test_the_page_stands_alone(results):
+    page = as_html(results)
+    assert "http" not in page.replace("http://www.w3.org", "")
+    assert page.count("<h1>") == 1
+    assert page.count('alt="') == page.count("<img")
