@@ -10,7 +10,7 @@ import numpy as np
 
 import vicheck
 from vicheck.paper.drawing import draw_probabilities, new_figure
-from vicheck.paper.experiment import Numbers, Outcome, Run
+from vicheck.paper.experiment import Numbers, Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,7 +22,6 @@ __all__ = [
     "describe",
     "direction_of",
     "draw_rows",
-    "judge_direction",
     "tell_convergence",
 ]
 
@@ -115,11 +114,6 @@ def describe(numbers: Numbers, name: str) -> str:
 def direction_of(numbers: Numbers, name: str) -> str:
     """Return "over", "under" or "none", by the test of one quantity at 5%, adjusted for all."""
     return str(numbers["quantities"][name]["direction"])
-
-
-def judge_direction(numbers: Numbers, name: str, claimed: str) -> Outcome:
-    """Hold the direction of a bias against the one that is claimed."""
-    return Outcome.HOLDS if direction_of(numbers, name) == claimed else Outcome.FAILS
 
 
 def tell_convergence(numbers: Numbers) -> str:

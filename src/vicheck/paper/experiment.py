@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -33,6 +33,12 @@ class Outcome(StrEnum):
     IN_PART = "holds in part"
     FAILS = "does not hold"
     NOT_RUN = "no experiment"
+
+    @classmethod
+    def across(cls, parts: Iterable[bool]) -> Outcome:
+        """Return the outcome of a claim that has parts, each of which holds or does not."""
+        held = list(parts)
+        return cls.HOLDS if all(held) else cls.IN_PART if any(held) else cls.FAILS
 
 
 @dataclass(frozen=True)

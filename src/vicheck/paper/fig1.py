@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,11 +72,6 @@ def _claims(numbers: Numbers) -> list[Claim]:
     labels = _labels(numbers)
     beta = ("beta[0]", "beta[1]")
 
-    def across(holds: Mapping[str, bool]) -> Outcome:
-        if all(holds.values()):
-            return Outcome.HOLDS
-        return Outcome.IN_PART if any(holds.values()) else Outcome.FAILS
-
     def dispersions(name: str) -> str:
         rows = [numbers[name]["quantities"][quantity] for quantity in beta]
         return " and ".join(
@@ -102,7 +96,7 @@ def _claims(numbers: Numbers) -> list[Claim]:
                 f"{label}: {' and '.join(describe(numbers[name], q) for q in beta)}"
                 for name, label in labels.items()
             ),
-            across(unbiased),
+            Outcome.across(unbiased.values()),
             "By Butler's exact test of symmetry: the KS test of p against 1 - p rejects twice as "
             "often as it says.",
         ),
@@ -112,7 +106,7 @@ def _claims(numbers: Numbers) -> list[Claim]:
             "U shape",
             "sd of q would have to be multiplied by "
             + "; ".join(f"{dispersions(name)} ({label})" for name, label in labels.items()),
-            across(narrow),
+            Outcome.across(narrow.values()),
             "With 10,000 rows of independent covariates the posterior is all but uncorrelated, so "
             "that mean field loses next to nothing. Where q is too wide or narrow, the optimiser "
             "has not arrived.",
@@ -124,7 +118,7 @@ def _claims(numbers: Numbers) -> list[Claim]:
             "KS test rejected",
             "; ".join(f"{label}: {describe(numbers[name], 'sigma')}"
                       for name, label in labels.items()),
-            across(over),
+            Outcome.across(over.values()),
             "The bias is the optimiser's and not the family's: fits that have converged do not "
             "show it." if not over["converged"] else "Fits that have converged show it too.",
             stan="mean .31",

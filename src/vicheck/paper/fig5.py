@@ -209,8 +209,7 @@ def _claims(numbers: Numbers) -> list[Claim]:
             "positive biases",
             f"tau's mean {tau:+.2f}; sd of theta too large in {wider} of 8, by "
             f"{min(sd_bias[n] for n in _THETA):+.2f} to {max(sd_bias[n] for n in _THETA):+.2f}",
-            Outcome.HOLDS if tau > 0 and wider == 8
-            else Outcome.IN_PART if tau > 0 or wider == 8 else Outcome.FAILS,
+            Outcome.across([tau > 0, wider == 8]),
             "Against the exact means and sds, by quadrature.",
         ),
         Claim(
@@ -220,7 +219,7 @@ def _claims(numbers: Numbers) -> list[Claim]:
             f"mean absolute bias of means {sizes['centred'][0]:.2f} to "
             f"{sizes['noncentred'][0]:.2f}, "
             f"of sds {sizes['centred'][1]:.2f} to {sizes['noncentred'][1]:.2f}",
-            Outcome.HOLDS if all(smaller) else Outcome.IN_PART if any(smaller) else Outcome.FAILS,
+            Outcome.across(smaller),
             "khat chose the better parametrization without knowing the truth.",
         ),
     ]  # fmt: skip

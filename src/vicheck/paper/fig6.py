@@ -9,8 +9,8 @@ from vicheck.paper.calibrating import (
     SIGN,
     calibrate,
     describe,
+    direction_of,
     draw_rows,
-    judge_direction,
     tell_convergence,
 )
 from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, Run
@@ -81,11 +81,11 @@ def _caption(numbers: Numbers) -> str:
 def _claims(numbers: Numbers) -> list[Claim]:
     converged, solvers = numbers["converged"], solvers_in(numbers)
     priors = f" ({numbers['prior']})" if numbers["as_scripted"] else ""
-    theta = [judge_direction(converged[way], "theta[0]", "none") for way in WAYS]
+    theta = [direction_of(converged[way], "theta[0]") == "none" for way in WAYS]
     known = {} if numbers["as_scripted"] else {"centred": ".30 to .46", "noncentred": ".57 to .65"}
 
     def bias(way: str, claimed: str, word: str) -> Claim:
-        outcomes = {name: judge_direction(numbers[name][way], "tau", claimed) for name in solvers}
+        holds = {name: direction_of(numbers[name][way], "tau") == claimed for name in solvers}
         return Claim(
             "Figure 6",
             f"tau is {word} in the {_LABELS[way]} parametrization{priors}",
@@ -93,9 +93,9 @@ def _claims(numbers: Numbers) -> list[Claim]:
             "; ".join(
                 f"{label}: {describe(numbers[name][way], 'tau')}" for name, label in solvers.items()
             ),
-            outcomes["converged"] if len(set(outcomes.values())) == 1 else Outcome.IN_PART,
+            Outcome.across(holds.values()),
             "The direction is that of the family: it holds for fits that have converged."
-            if outcomes["converged"] is Outcome.HOLDS
+            if holds["converged"]
             else "Fits that have converged do not show this direction under these priors.",
             stan=known.get(way, ""),
         )
@@ -106,8 +106,7 @@ def _claims(numbers: Numbers) -> list[Claim]:
             f"theta1 is unbiased on average, both parametrizations{priors}",
             "KS test not rejected",
             "; ".join(f"{_LABELS[way]}: {describe(converged[way], 'theta[0]')}" for way in WAYS),
-            Outcome.HOLDS if all(o is Outcome.HOLDS for o in theta)
-            else Outcome.IN_PART if Outcome.HOLDS in theta else Outcome.FAILS,
+            Outcome.across(theta),
             "Its prior is symmetric about 0, so that errors of either sign are as likely.",
             stan="" if numbers["as_scripted"] else "holds",
         ),

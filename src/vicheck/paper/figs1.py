@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vicheck.paper.calibrating import SIGN, describe, direction_of, judge_direction
+from vicheck.paper.calibrating import SIGN, describe, direction_of
 from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, Run
 from vicheck.paper.fig6 import calibrate_schools, draw_schools, solvers_in
 from vicheck.paper.schools import SUPPLEMENT, WAYS
@@ -21,7 +21,7 @@ def _caption(numbers: Numbers) -> str:
 
 def _claims(numbers: Numbers) -> list[Claim]:
     converged = numbers["converged"]
-    theta = [judge_direction(converged[way], "theta[0]", "none") for way in WAYS]
+    theta = [direction_of(converged[way], "theta[0]") == "none" for way in WAYS]
     tau = [direction_of(converged[way], "tau") != "none" for way in WAYS]
     return [
         Claim(
@@ -29,8 +29,7 @@ def _claims(numbers: Numbers) -> list[Claim]:
             "theta1 is unbiased on average under flat priors",
             "symmetric",
             "; ".join(f"{way}: {describe(converged[way], 'theta[0]')}" for way in WAYS),
-            Outcome.HOLDS if all(o is Outcome.HOLDS for o in theta)
-            else Outcome.IN_PART if Outcome.HOLDS in theta else Outcome.FAILS,
+            Outcome.across(theta),
             "As under the printed priors.",
         ),
         Claim(
@@ -41,7 +40,7 @@ def _claims(numbers: Numbers) -> list[Claim]:
                 f"{label}, {way}: {describe(numbers[solver][way], 'tau')}"
                 for solver, label in solvers_in(numbers).items() for way in WAYS
             ),
-            Outcome.HOLDS if all(tau) else Outcome.IN_PART if any(tau) else Outcome.FAILS,
+            Outcome.across(tau),
             "What the bias is depends on the prior that datasets are drawn from, as the paper "
             "says.",
             stan="over-estimated in both parametrizations",

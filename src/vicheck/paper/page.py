@@ -14,9 +14,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from vicheck.paper.catalogue import PROPOSALS
 from vicheck.paper.drawing import as_svg
 from vicheck.paper.experiment import Claim, Outcome
-from vicheck.paper.results import Result, read_results
+from vicheck.paper.results import Result, read_results, write_figure
 
-__all__ = ["as_html", "as_markdown", "claims_of"]
+__all__ = ["as_html", "as_markdown", "claims_of", "write_docs"]
 
 
 def claims_of(results: Sequence[Result]) -> list[Claim]:
@@ -62,6 +62,13 @@ def _render(template: str, results: Sequence[Result], **more: Any) -> str:
     )
 
 
+def write_docs(directory: Path) -> None:
+    """Write the page of the documentation, and its figures, from the numbers in a directory."""
+    results = read_results(directory)
+    for each in results:
+        write_figure(directory, each)
+    (directory / "index.md").write_text(as_markdown(results), encoding="utf-8")
+
+
 if __name__ == "__main__":  # python -m vicheck.paper.page docs/paper
-    directory = Path(sys.argv[1])
-    (directory / "index.md").write_text(as_markdown(read_results(directory)), encoding="utf-8")
+    write_docs(Path(sys.argv[1]))

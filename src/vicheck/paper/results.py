@@ -18,7 +18,7 @@ from vicheck.paper.drawing import as_svg
 from vicheck.paper.experiment import Experiment, Numbers, Run, read_json, write_json
 from vicheck.stats.smoothing import num_cores
 
-__all__ = ["Result", "read_results", "run_experiment"]
+__all__ = ["Result", "read_results", "run_experiment", "write_figure"]
 
 _SCRIPTED = "-as-scripted"
 _PIECES = ".pieces"
@@ -110,9 +110,14 @@ def run_experiment(
         },
     )
     result = _read(path)
-    with whole_file(out / f"{label}.svg") as file:
-        file.write(as_svg(chosen.draw, result.numbers).encode())
+    write_figure(out, result)
     return result
+
+
+def write_figure(out: Path, result: Result) -> None:
+    """Draw a result, beside its numbers."""
+    with whole_file(out / f"{result.label}.svg") as file:
+        file.write(as_svg(result.experiment.draw, result.numbers).encode())
 
 
 def _family(name: str, as_scripted: bool) -> str:
