@@ -23,6 +23,12 @@ def test_synthetic_data_have_the_shape_and_say_what_they_are():
     assert separation > 1.0
 
 
+def test_a_quick_run_takes_fewer_features_and_nothing_else(tmp_path):
+    data = load_leukemia(str(tmp_path / "nothing.npz"), quick=True)
+    assert FEATURE < data.X.shape[1] < NUM_FEATURES
+    assert data.source == "synthetic"
+
+
 @pytest.mark.parametrize("by_directory", [True, False])
 def test_a_file_is_read_and_standardised(tmp_path, by_directory):
     rng = np.random.default_rng(0)

@@ -46,7 +46,7 @@ def plotted(draws: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def _compute(run: Run) -> Numbers:
-    data = load_leukemia(None if run.quick else run.data)
+    data = load_leukemia(run.data, quick=run.quick)
     model = make_model(data, _SCRIPT_SLAB if run.as_scripted else 8.0)
     # The printed step size is 0.1; in the scripts Stan's own search overwrote it.
     step = {} if run.as_scripted else {"eta": 0.1}
@@ -57,6 +57,7 @@ def _compute(run: Run) -> Numbers:
     }
     return {
         "source": data.source,
+        "num_features": data.X.shape[1],
         "as_scripted": run.as_scripted,
         "nuts": _kept_draws() if data.is_real and not run.as_scripted else None,
         **{
@@ -132,7 +133,7 @@ def _range(values: list[float]) -> str:
 
 def _data(numbers: Numbers) -> str:
     if numbers["source"] == "synthetic":
-        return "SYNTHETIC data of the shape of the leukemia data, not the paper's"
+        return "SYNTHETIC data in place of the leukemia data"
     return "leukemia data"
 
 
@@ -146,8 +147,8 @@ def _caption(numbers: Numbers) -> str:
     )  # fmt: skip
     khats = {way: _range(_khats(numbers, way)) for way in _WAYS}
     return (
-        f"Horseshoe logistic regression, n = 72, d = 7129, {_data(numbers)}. khat, median and "
-        f"range of {len(numbers['converged'])} fits: converged {khats['converged']}, Stan's ADVI "
+        f"Horseshoe logistic regression, n = 72, d = {numbers['num_features']}, {_data(numbers)}. "
+        f"khat, median and range of {len(numbers['converged'])} fits: converged {khats['converged']}, Stan's ADVI "
         f"{khats['stan']}. Curves are those of the fits with the largest ELBO. {told}"
     )
 

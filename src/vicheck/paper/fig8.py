@@ -29,7 +29,7 @@ _CLAIMED = {
 
 
 def _compute(run: Run) -> Numbers:
-    data = load_leukemia(None if run.quick else run.data)
+    data = load_leukemia(run.data, quick=run.quick)
     model = vicheck.from_numpyro(horseshoe_logistic, data.X)
     size = run.choose(200, 2)
     options = run.choose({}, {"sampling_tolerance": 0.4})

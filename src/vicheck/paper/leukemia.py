@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from vicheck.errors import InputFileError
 
-__all__ = ["FEATURE", "NUM_FEATURES", "NUM_ROWS", "Leukemia", "load_leukemia"]
+__all__ = ["FEATURE", "NUM_FEATURES", "NUM_ROWS", "Leukemia", "load_leukemia", "make_synthetic"]
 
 FEATURE = 1833
 """The feature of the paper's Figure 7, 1834 when counting from 1: the probe M23197 (CD33)."""
 NUM_ROWS, NUM_FEATURES = 72, 7129
 
+_FEW_FEATURES = 2000
 _OPENML = "https://www.openml.org/api/v1/json/data/1104"
 _FILE = "leukemia.npz"
 
@@ -37,7 +38,7 @@ class Leukemia:
         return self.source != "synthetic"
 
 
-def load_leukemia(source: str | None) -> Leukemia:
+def load_leukemia(source: str | None, *, quick: bool = False) -> Leukemia:
     """Return the data.
 
     Parameters
@@ -45,14 +46,18 @@ def load_leukemia(source: str | None) -> Leukemia:
     source
         A ``.npz`` file with X and y, or a directory that holds leukemia.npz; ``"openml"`` for a
         download; None for synthetic data of the same shape.
+    quick
+        Synthetic data whatever the source, with fewer features.
 
     Raises
     ------
     InputFileError
         When the data cannot be read, or are something else.
     """
+    if quick:
+        return make_synthetic(_FEW_FEATURES)
     if source is None:
-        return _synthetic()
+        return make_synthetic(NUM_FEATURES)
     if source == "openml":
         return _download()
     path = Path(source)
@@ -75,22 +80,26 @@ def _checked(design: np.ndarray, outcome: np.ndarray, source: str) -> Leukemia:
             f"the leukemia data must have X of shape ({NUM_ROWS}, {NUM_FEATURES}) and y of shape "
             f"({NUM_ROWS},), got {design.shape} and {outcome.shape}"
         )
+    return _standardised(design, outcome, source)
+
+
+def _standardised(design: np.ndarray, outcome: np.ndarray, source: str) -> Leukemia:
     design = np.asarray(design, float)
     design = (design - design.mean(axis=0)) / design.std(axis=0, ddof=1)
     return Leukemia(design, np.asarray(outcome, int), source)
 
 
-def _synthetic() -> Leukemia:
+def make_synthetic(num_features: int) -> Leukemia:
     """Make features in blocks that vary together, a few of which tell the classes apart."""
     rng = np.random.default_rng(72)
     blocks = rng.normal(size=(NUM_ROWS, 50))
-    loadings = rng.normal(size=(50, NUM_FEATURES)) * (rng.random((50, NUM_FEATURES)) < 0.05)
-    design = blocks @ loadings + rng.normal(size=(NUM_ROWS, NUM_FEATURES))
+    loadings = rng.normal(size=(50, num_features)) * (rng.random((50, num_features)) < 0.05)
+    design = blocks @ loadings + rng.normal(size=(NUM_ROWS, num_features))
     score = rng.normal(size=NUM_ROWS)
     outcome = (score > np.quantile(score, 47 / 72)).astype(int)
     for index, strength in ((FEATURE, 2.0), (100, 1.0), (200, 1.0)):
         design[:, index] += strength * score
-    return _checked(design, outcome, "synthetic")
+    return _standardised(design, outcome, "synthetic")
 
 
 def _download(address: str = _OPENML) -> Leukemia:
