@@ -108,12 +108,17 @@ class EightSchools:
     """The posterior of eight schools: all else is normal given tau, which lies on a grid."""
 
     log_tau: Floats
-    weights: Floats
-    """Posterior probability of each point of the grid."""
+    log_weights: Floats
+    """Log of the posterior probability of each point of the grid."""
     means: dict[str, Floats]
     """Of a coordinate given tau."""
     sds: dict[str, Floats]
     log_evidence: float
+
+    @property
+    def weights(self) -> Floats:
+        """Posterior probability of each point of the grid."""
+        return np.exp(self.log_weights)
 
     def mean(self, name: str) -> float:
         """Posterior mean of a coordinate."""
@@ -128,13 +133,13 @@ class EightSchools:
         """Log of the exact marginal density of a coordinate."""
         if name == "log_tau":
             step = self.log_tau[1] - self.log_tau[0]
-            return np.interp(at, self.log_tau, np.log(self.weights / step), -np.inf, -np.inf)
+            return np.interp(at, self.log_tau, self.log_weights - np.log(step), -np.inf, -np.inf)
         # Every tenth point of tau's grid is enough for a mixture of normals this wide.
-        weights, means, sds = (a[::10] for a in (self.weights, self.means[name], self.sds[name]))
-        keep = weights > 1e-15
+        parts = (self.log_weights, self.means[name], self.sds[name])
+        log_weights, means, sds = (part[::10] for part in parts)
         grid = np.linspace(at.min(), at.max(), 1000)
-        parts = norm.logpdf(grid[:, None], means[keep], sds[keep]) + np.log(10 * weights[keep])
-        return np.interp(at, grid, logsumexp(parts, axis=1))
+        terms = norm.logpdf(grid[:, None], means, sds) + log_weights + np.log(10)
+        return np.interp(at, grid, logsumexp(terms, axis=1))
 
     def sample(self, name: str, num_draws: int, seed: int = 0) -> tuple[Floats, Floats]:
         """Draw a coordinate together with log tau."""
@@ -186,7 +191,7 @@ def eight_schools(
     total_mass = logsumexp(log_density)
     return EightSchools(
         log_tau=log_tau,
-        weights=np.exp(log_density - total_mass),
+        log_weights=log_density - total_mass,
         means=means,
         sds=sds,
         log_evidence=float(total_mass + np.log(log_tau[1] - log_tau[0])),

@@ -148,7 +148,8 @@ def _caption(numbers: Numbers) -> str:
     khats = {way: _range(_khats(numbers, way)) for way in _WAYS}
     return (
         f"Horseshoe logistic regression, n = 72, d = {numbers['num_features']}, {_data(numbers)}. "
-        f"khat, median and range of {len(numbers['converged'])} fits: converged {khats['converged']}, Stan's ADVI "
+        f"khat, median and range of {len(numbers['converged'])} fits: converged "
+        f"{khats['converged']}, Stan's ADVI "
         f"{khats['stan']}. Curves are those of the fits with the largest ELBO. {told}"
     )
 
