@@ -41,17 +41,23 @@ def test_the_list_has_every_experiment():
                      "bimodal"]  # fmt: skip
 
 
-def test_a_quick_run_over_a_full_one_is_refused(done):
+def test_a_full_run_beside_a_quick_one_is_refused(done):
     directory, _ = done
     answer = run("run", "invariance", "--out", "site", cwd=directory)
     assert answer.returncode == 74
-    assert "holds a quick run of invariance, and a full run was asked for" in answer.stderr
+    assert "holds a quick run of invariance, and a full run of invariance was" in answer.stderr
 
 
-def test_a_figure_whose_script_is_no_different_has_no_scripted_variant():
+def test_a_figure_without_a_scripted_variant_says_so():
     answer = run("run", "fig1", "--as-scripted")
     assert answer.returncode == 64
-    assert "the scripts of fig1 do not differ from the text" in answer.stderr
+    assert "no variant of fig1 as scripted" in answer.stderr
+
+
+def test_data_with_a_quick_run_is_refused():
+    answer = run("run", "fig7", "--quick", "--data", "leukemia.npz")
+    assert answer.returncode == 64
+    assert "--data is of no use with --quick" in answer.stderr
 
 
 def test_an_unknown_name_is_refused_with_those_there_are():

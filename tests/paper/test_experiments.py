@@ -1,6 +1,7 @@
 """A quick run of everything, as `vicheck paper all --quick` does it; directions must come out."""
 
 import json
+import re
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -72,7 +73,7 @@ def test_figure_6_tau_is_biased_as_printed(numbers, way, direction):
 
 def test_figure_7_khat_is_far_above_the_threshold(numbers):
     assert numbers["fig7"]["source"] == "synthetic"
-    assert min(numbers["fig7"]["converged"]["khat"]) > 1.0
+    assert min(one["khat"] for one in numbers["fig7"]["converged"]) > 1.0
 
 
 def test_figure_8_ran_on_synthetic_data_and_says_so(numbers, out):
@@ -99,7 +100,7 @@ def test_every_row_of_the_paper_has_its_claim(out):
     places = {claim.where for claim in claims}
     assert places >= {
         "Section 2.3", "Figure 1", "Section 4.1", "Figure 2", "Figure 3", "Figure 4", "Figure 5",
-        "Figure 6", "Section 4.4", "Figure 8", "Figure I", "Section 5.1", "Section 5.2",
+        "Figure 6", "Section 4.4", "Figure 7", "Figure 8", "Figure I", "Section 5.1", "Section 5.2",
     }  # fmt: skip
     assert all(claim.why and claim.printed for claim in claims)
     assert all(isinstance(claim.outcome, Outcome) for claim in claims)
@@ -112,7 +113,7 @@ def test_the_page_has_every_claim_and_says_that_it_is_quick(out):
     assert page.count('<td class="outcome">') == len(claims_of(results))
     assert "not evidence" in page
     assert "not evidence" in text
-    assert "nan" not in text.lower().replace("finance", "")
+    assert not {"nan", "None", "inf"} & set(re.split(r"[^a-zA-Z]+", text))
 
 
 def test_a_figure_is_the_same_file_every_time(out):

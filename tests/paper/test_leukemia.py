@@ -33,7 +33,7 @@ def test_a_quick_run_takes_fewer_features_and_nothing_else(tmp_path):
 def test_a_file_is_read_and_standardised(tmp_path, by_directory):
     rng = np.random.default_rng(0)
     path = tmp_path / "leukemia.npz"
-    np.savez(path, X=5 + 3 * rng.normal(size=SHAPE), y=rng.binomial(1, 0.3, NUM_ROWS))
+    np.savez(path, X=5 + 3 * rng.normal(size=SHAPE), y=np.repeat([0, 1], [47, 25]))
     data = load_leukemia(str(tmp_path if by_directory else path))
     assert data.is_real
     np.testing.assert_allclose(data.X.std(axis=0, ddof=1), 1.0)
@@ -51,7 +51,21 @@ def test_other_data_are_refused(tmp_path):
         load_leukemia(str(path))
 
 
-def test_a_download_is_read(tmp_path, monkeypatch):
+def test_another_coding_of_the_classes_is_refused(tmp_path):
+    path = tmp_path / "flipped.npz"
+    np.savez(path, X=np.random.default_rng(0).normal(size=SHAPE), y=np.repeat([1, 0], [47, 25]))
+    with pytest.raises(InputFileError, match=r"1 for the 25 patients with AML.*sum 47"):
+        load_leukemia(str(path))
+
+
+def test_a_damaged_file_is_refused(tmp_path):
+    path = tmp_path / "damaged.npz"
+    path.write_bytes(b"PK\x03\x04 nothing more")
+    with pytest.raises(InputFileError, match=r"damaged\.npz"):
+        load_leukemia(str(path))
+
+
+def test_a_download_is_read(tmp_path):
     """The form of OpenML's answers, from files: a description that says where an ARFF file is."""
     rng = np.random.default_rng(0)
     values = rng.normal(size=SHAPE).round(3)

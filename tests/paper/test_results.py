@@ -64,9 +64,7 @@ def test_a_quick_run_does_not_overwrite_a_full_one(counted, tmp_path):
     counted["source"] = "file"
     run_experiment("fig1", tmp_path, silent, data="leukemia.npz")
     kept = (tmp_path / "fig1.json").read_bytes()
-    with pytest.raises(
-        StoreError, match="holds a full run of fig1, and a quick run on synthetic data was"
-    ):
+    with pytest.raises(StoreError, match="holds a full run of fig1, and a quick run of fig1"):
         run_experiment("fig1", tmp_path, silent, quick=True)
     assert (tmp_path / "fig1.json").read_bytes() == kept
 
@@ -74,7 +72,7 @@ def test_a_quick_run_does_not_overwrite_a_full_one(counted, tmp_path):
 def test_a_run_on_real_data_does_not_go_on_from_synthetic_ones(counted, tmp_path):
     run_experiment("fig1", tmp_path, silent)
     with pytest.raises(
-        StoreError, match="a full run on synthetic data of fig1, and a full run was"
+        StoreError, match="a run of fig1 on synthetic data, and one on the leukemia"
     ):
         run_experiment("fig1", tmp_path, silent, data="leukemia.npz")
 

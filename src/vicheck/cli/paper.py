@@ -106,10 +106,13 @@ def _run_and_tell(
         chosen = [name for name in chosen if experiment(name).scripted]
         if not chosen:
             fail(
-                f"the scripts of {', '.join(names)} do not differ from the text: leave out "
-                "--as-scripted",
+                f"there is no variant of {', '.join(names)} as scripted: leave out --as-scripted",
                 EX_USAGE,
             )
+    if quick and data is not None:
+        fail(
+            "--data is of no use with --quick, which takes synthetic data: leave one out", EX_USAGE
+        )
     directory = Path(out)
     if directory.exists() and not directory.is_dir():
         fail(f"--out must be a directory, but {out} is a file", EX_USAGE)

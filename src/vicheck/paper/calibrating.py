@@ -103,6 +103,8 @@ def draw_rows(rows: Mapping[str, Numbers], titles: Mapping[str, str]) -> Figure:
 def describe(numbers: Numbers, name: str) -> str:
     """Say the mean probability, its 95% interval and the exact test of symmetry."""
     row = numbers["quantities"][name]
+    if row["mean"] is None or row["mean_error"] is None or row["p_value"] is None:
+        return "too few fits to tell"
     error = 1.96 * row["mean_error"]
     low, high = row["mean"] - error, row["mean"] + error
     told = f"mean {row['mean']:.3f} [{low:.3f}, {high:.3f}], symmetry p {_p(row['p_value'])}"

@@ -71,6 +71,7 @@ def _one(rho: float, num_rows: int, num_draws: int, seed: int) -> Numbers:
         "khat": checked.khat,
         "status": fit.status.name,
         "separable": attempt,
+        "posterior_correlation": truth.correlation,
         "lpd_truth": truth.log_predictive_density(new_design, new_outcome),
         "lpd_vi": _log_predictive_density(fit, new_design, new_outcome),
     }

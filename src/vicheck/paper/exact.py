@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 from scipy.stats import norm
@@ -57,6 +58,13 @@ class LogisticPosterior:
     def second_moment(self) -> Floats:
         """Posterior means of squares."""
         return self.weights @ self.points**2
+
+    @property
+    def correlation(self) -> float:
+        """Posterior correlation of the two."""
+        deviations = self.points - self.mean
+        covariance = (deviations * self.weights[:, None]).T @ deviations
+        return float(covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1]))
 
     def log_predictive_density(self, design: Floats, outcome: Floats) -> float:
         """Mean log density of new data."""
@@ -139,7 +147,7 @@ class EightSchools:
         log_weights, means, sds = (part[::10] for part in parts)
         grid = np.linspace(at.min(), at.max(), 1000)
         terms = norm.logpdf(grid[:, None], means, sds) + log_weights + np.log(10)
-        return np.interp(at, grid, logsumexp(terms, axis=1))
+        return CubicSpline(grid, logsumexp(terms, axis=1))(at)
 
     def sample(self, name: str, num_draws: int, seed: int = 0) -> tuple[Floats, Floats]:
         """Draw a coordinate together with log tau."""

@@ -18,7 +18,17 @@ from vicheck.errors import InputFileError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Claim", "Experiment", "Numbers", "Outcome", "Run", "read_json", "write_json"]
+__all__ = [
+    "Claim",
+    "Experiment",
+    "Numbers",
+    "Outcome",
+    "Run",
+    "as_plain",
+    "known",
+    "read_json",
+    "write_json",
+]
 
 Numbers = dict[str, Any]
 """What an experiment has measured, as JSON has it."""
@@ -107,6 +117,11 @@ class Run:
         return lambda done, total, seconds: self.say(f"{what}: {done} of {total} fits")
 
 
+def known(runs: Iterable[Mapping[str, Any]], name: str) -> list[float]:
+    """Return a number of all runs that have it; undefined ones are null in JSON."""
+    return [run[name] for run in runs if run[name] is not None]
+
+
 def read_json(path: Path) -> Any:
     """Read what `write_json` has written."""
     try:
@@ -118,23 +133,24 @@ def read_json(path: Path) -> Any:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write numbers, NaN as null, floats with six digits; all of it or nothing."""
-    text = json.dumps(_plain(content), indent=1, allow_nan=False)
+    """Write what `as_plain` makes of numbers; all of it or nothing."""
+    text = json.dumps(as_plain(content), indent=1, allow_nan=False)
     # Long lists of numbers are one line each: they are data, not text.
     text = re.sub(r"\[[^\[\]{}\"]*\]", lambda match: re.sub(r"\s+", " ", match[0]), text)
     with whole_file(path) as file:
         file.write(f"{text}\n".encode())
 
 
-def _plain(value: Any) -> Any:
+def as_plain(value: Any) -> Any:
+    """Return numbers as JSON has them: NaN as null, floats with six digits."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): as_plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
+        return as_plain(value.tolist())
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [as_plain(item) for item in value]
     if isinstance(value, np.generic):
-        return _plain(value.item())
+        return as_plain(value.item())
     if isinstance(value, float):
         return float(f"{value:.6g}") if np.isfinite(value) else None
     return value

@@ -12,7 +12,7 @@ import numpy as np
 import vicheck
 from vicheck.paper.drawing import COLORS, draw_quartiles, mark_threshold, new_figure
 from vicheck.paper.exact import linear_means
-from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, Run
+from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, Run, known
 from vicheck.paper.fig1 import make_gram
 from vicheck.paper.linear_statistics import linear_by_statistics
 
@@ -42,18 +42,25 @@ def _make_model() -> tuple[vicheck.Model, np.ndarray]:
     return model, np.append(beta, sigma)
 
 
-def _one(model: vicheck.Model, truth: np.ndarray, seed: int, options: dict[str, Any]) -> Numbers:
+def _one(
+    model: vicheck.Model,
+    truth: np.ndarray,
+    seed: int,
+    tail_length: int | None,
+    options: dict[str, Any],
+) -> Numbers:
     fit = vicheck.fit(model, seed=seed, **options)
     checked = vicheck.check(fit, num_draws=_DRAWS, seed=seed)
     log_ratios = checked.log_ratios
+    smoothed = vicheck.psis(log_ratios, tail_length=tail_length)
     weights = {
         "plain": np.full(_DRAWS, 1 / _DRAWS),
         "is": np.exp(log_ratios - np.logaddexp.reduce(log_ratios)),
-        "psis": np.exp(checked.psis.log_weights),
+        "psis": np.exp(smoothed.log_weights),
     }
     errors = {way: weight @ checked.values - truth for way, weight in weights.items()}
     return {
-        "khat": checked.khat,
+        "khat": float(smoothed.khat),
         "seconds": fit.seconds,
         "status": fit.status.name,
         "iterations": fit.solution.settings.get("iterations"),
@@ -63,7 +70,9 @@ def _one(model: vicheck.Model, truth: np.ndarray, seed: int, options: dict[str, 
 
 def _compute(run: Run) -> Numbers:
     model, truth = _make_model()
-    options: dict[str, Any] = {"solver": "stan_advi", "eta": 0.05, "iter": 100_000}
+    eta = 0.09 if run.as_scripted else 0.05
+    options: dict[str, Any] = {"solver": "stan_advi", "eta": eta, "iter": 100_000}
+    tail_length = _DRAWS // 5 if run.as_scripted else None
     repeats = run.choose(100, 2)
     vicheck.fit(model, tol_rel_obj=0.5, **options)  # compiles, so that no time below holds that
     vicheck.fit(model)
@@ -71,12 +80,14 @@ def _compute(run: Run) -> Numbers:
             for tolerance in _TOLERANCES}  # fmt: skip
     runs = {
         name: [
-            run.piece(f"{name}-repeat-{seed}", partial(_one, model, truth, seed, own))
+            run.piece(f"{name}-repeat-{seed}", partial(_one, model, truth, seed, tail_length, own))
             for seed in range(repeats)
         ]
         for name, own in (ways | {"deterministic": {}}).items()
     }
     return {
+        "eta": eta,
+        "tail_length": tail_length,
         "rows": [
             {"tolerance": tolerance, "runs": runs[name]}
             for tolerance, name in zip(_TOLERANCES, ways, strict=True)
@@ -106,11 +117,11 @@ def _draw(numbers: Numbers) -> Figure:
     first, second, third = panels[0]
     x = [row["tolerance"] for row in numbers["rows"]]
     columns = {
-        name: [[one[name] for one in row["runs"]] for row in numbers["rows"]]
+        name: [known(row["runs"], name) for row in numbers["rows"]]
         for name in ("khat", "seconds", "rmse_plain", "rmse_is", "rmse_psis")
     }
     draw_quartiles(first, x, columns["khat"], "vi", "Stan's ADVI", "o")
-    khat = np.median([one["khat"] for one in numbers["deterministic"]])
+    khat = np.median(known(numbers["deterministic"], "khat"))
     first.axhline(khat, color=COLORS["psis"], label="converged")
     mark_threshold(first)
     first.set_title("khat")
@@ -134,16 +145,12 @@ def _draw(numbers: Numbers) -> Figure:
     return figure
 
 
-def _all_runs(numbers: Numbers) -> list[Numbers]:
-    return [one for row in numbers["rows"] for one in row["runs"]] + numbers["deterministic"]
-
-
 def _medians(numbers: Numbers) -> list[float]:
-    return [float(np.median([one["khat"] for one in row["runs"]])) for row in numbers["rows"]]
+    return [float(np.median(known(row["runs"], "khat"))) for row in numbers["rows"]]
 
 
 def _quartiles(runs: list[Numbers], name: str) -> str:
-    low, middle, high = np.quantile([one[name] for one in runs], [0.25, 0.5, 0.75])
+    low, middle, high = np.quantile(known(runs, name), [0.25, 0.5, 0.75])
     return f"{middle:.2f} [{low:.2f}, {high:.2f}]"
 
 
@@ -151,71 +158,90 @@ def _caption(numbers: Numbers) -> str:
     rows = ", ".join(
         f"{row['tolerance']:g}: {_quartiles(row['runs'], 'khat')}" for row in numbers["rows"]
     )
+    tail = f", tail of {numbers['tail_length']:,} ratios" if numbers["tail_length"] else ""
     return (
-        f"khat by tol_rel_obj, median and quartiles of {len(numbers['rows'][0]['runs'])} runs on "
-        "one "
-        f"dataset: {rows}; converged: {_quartiles(numbers['deterministic'], 'khat')}. "
-        f"NUTS took {numbers['nuts']['seconds']:.1f} s for {numbers['nuts']['draws']} draws. "
-        "All fits use the sufficient statistics, so times compare with each other, "
-        "not with the paper's."
+        f"khat by tol_rel_obj (eta {numbers['eta']:g}{tail}), median and quartiles of "
+        f"{len(numbers['rows'][0]['runs'])} runs on one dataset: {rows}; converged: "
+        f"{_quartiles(numbers['deterministic'], 'khat')}. NUTS took "
+        f"{numbers['nuts']['seconds']:.1f} s for {numbers['nuts']['draws']} draws. RMSE is over "
+        "the 100 coefficients and sigma, against exact means. All fits use the sufficient "
+        "statistics, so that times compare with each other and not with the paper's."
     )
+
+
+def _wins(numbers: Numbers) -> list[tuple[str, int, int]]:
+    """Count, by band of khat, the stopped runs in which PSIS is closer than plain VI."""
+    runs = [one for row in numbers["rows"] for one in row["runs"] if one["khat"] is not None]
+    counts = []
+    for low, high in _BANDS:
+        own = [one["rmse_psis"] < one["rmse_plain"] for one in runs if low <= one["khat"] < high]
+        counts.append((f"khat {low:g} to {high:g}", sum(own), len(own)))
+    return counts
+
+
+def _judge_size(khat: float, printed: float, as_large: bool) -> tuple[Outcome, str]:
+    """Judge a printed khat: the same within 15%, or at least on the same side of 0.7."""
+    if abs(khat - printed) < 0.15 * printed:
+        return Outcome.HOLDS, "The printed value comes out."
+    if as_large:
+        side = "on the same side of 0.7 as printed"
+        why = f"The median is {side}; its size depends on the step size and on how the tail is cut."
+        return Outcome.IN_PART, why
+    return Outcome.FAILS, "The median is on the other side of 0.7."
 
 
 def _claims(numbers: Numbers) -> list[Claim]:
     medians = _medians(numbers)
+    tight, loose = numbers["rows"][-1], numbers["rows"][0]
+    small = _judge_size(medians[-1], 0.61, medians[-1] < 0.7)
+    large = _judge_size(medians[0], 4.4, medians[0] > 0.7)
+    counts = _wins(numbers)
+    _, below, num_below = counts[0]
+    plain, psis = (
+        np.mean([one[f"rmse_{way}"] for one in numbers["deterministic"]])
+        for way in ("plain", "psis")
+    )
     falls = all(after < before for before, after in pairwise(medians))
-    tight = numbers["rows"][-1]["runs"]
-    loose = numbers["rows"][0]["runs"]
-    counts = []
-    for low, high in _BANDS:
-        runs = [one for one in _all_runs(numbers) if low <= one["khat"] < high]
-        better = sum(one["rmse_psis"] < one["rmse_plain"] for one in runs)
-        counts.append((f"khat in [{low:g}, {high:g})", better, len(runs)))
-    told = "; ".join(f"{name}: {better} of {total}" for name, better, total in counts if total)
-    always = all(better == total for _, better, total in counts)
-    below = counts[0][1] >= 0.95 * counts[0][2]
     return [
         Claim(
             "Section 4.1",
             "khat is 0.61 with a conservative tolerance",
             "0.61",
-            f"tolerance {numbers['rows'][-1]['tolerance']:g}: {_quartiles(tight, 'khat')}; "
-            f"converged: {_quartiles(numbers['deterministic'], 'khat')}",
-            Outcome.HOLDS if abs(medians[-1] - 0.61) < 0.1
-            else Outcome.IN_PART if medians[-1] < 0.7 else Outcome.FAILS,
-            "Below 0.7, as claimed, but smaller: 0.61 comes with the old tail rule (the largest "
-            "20%, "
-            "no prior on k) and a fit that has not arrived.",
-            stan=".20 at 1e-5, .37 at 1e-4; .61 with the old rule and eta .09",
+            f"tolerance {tight['tolerance']:g}: {_quartiles(tight['runs'], 'khat')}; converged: "
+            f"{_quartiles(numbers['deterministic'], 'khat')}",
+            *small,
+            stan=".20 at 1e-5, .37 at 1e-4; .61 with the script's tail and eta .09",
         ),
         Claim(
             "Section 4.1",
             "khat is 4.4 with the default tolerance 0.01",
             "4.4",
-            f"{_quartiles(loose, 'khat')}",
-            Outcome.HOLDS if abs(medians[0] - 4.4) < 0.5
-            else Outcome.IN_PART if medians[0] > 0.7 else Outcome.FAILS,
-            "Far above 0.7, as claimed; the number depends on the step size and the tail rule.",
-            stan="6.96 at eta .05; 4.4 with the old rule and eta .09",
+            _quartiles(loose["runs"], "khat"),
+            *large,
+            stan="6.96 at eta .05; 4.4 with the script's tail and eta .09",
         ),
         Claim(
             "Figure 2",
             "khat falls as the tolerance is tightened: it is a test of convergence",
             "falling",
-            ", ".join(f"{median:.2f}" for median in medians) + " for 1e-2 to 1e-5 (medians)",
+            "medians " + ", ".join(f"{row['tolerance']:g}: {median:.2f}"
+                                   for row, median in zip(numbers["rows"], medians, strict=True)),
             Outcome.HOLDS if falls else Outcome.FAILS,
-            "So does the test of the gradient, which also tells a family that cannot fit from "
-            "an optimiser that has not arrived.",
+            "The same family fits well once the optimiser has arrived: a large khat was the "
+            "optimiser's." if medians[-1] < 0.7 else "It stays large to the end.",
             stan="6.96, .85, .37, .20",
         ),
         Claim(
             "Figure 2",
             "PSIS always shrinks the estimation error",
             "always",
-            f"smaller error than plain VI, {told}",
-            Outcome.HOLDS if always else Outcome.IN_PART if below else Outcome.FAILS,
-            "True where khat is below 0.7; above it the smoothed weights rest on a few draws, and "
-            "the adjusted means are worse than plain ones.",
+            "closer than plain VI in "
+            + "; ".join(f"{won} of {total} ({name})" for name, won, total in counts if total)
+            + f". Converged fits: mean error {plain:.1e} plain, {psis:.1e} PSIS",
+            Outcome.HOLDS if all(won == total for _, won, total in counts)
+            else Outcome.IN_PART if num_below and below >= 0.95 * num_below else Outcome.FAILS,
+            "Where khat is large the smoothed weights rest on a few draws, and plain means can be "
+            "closer; the counts by khat say from where on.",
             stan="closer in 80 of 80 below .7; worse in 3 of 18 (.7 to 1), 9 of 10 (1 to 2), 42 of "
             "44 (above 2)",
         ),
@@ -223,5 +249,6 @@ def _claims(numbers: Numbers) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    "fig2", "Stopping early, in linear regression", _compute, _draw, _caption, _claims
-)
+    "fig2", "Stopping early, in linear regression", _compute, _draw, _caption, _claims,
+    "the tail is the largest 20% of the ratios, and eta is 0.09",
+)  # fmt: skip

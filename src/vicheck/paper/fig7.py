@@ -12,7 +12,7 @@ from scipy.stats import gaussian_kde
 
 import vicheck
 from vicheck.paper.drawing import COLORS, new_figure
-from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, Run
+from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, Run, known
 from vicheck.paper.leukemia import FEATURE, Leukemia, load_leukemia
 from vicheck.paper.models import horseshoe_logistic
 
@@ -108,8 +108,8 @@ def _draw(numbers: Numbers) -> Figure:
 
 def _draw_density(axes: Any, name: str, draws: np.ndarray, color: str, label: str) -> None:
     if name == "beta":  # a spike and a slab: shares of draws, because no density shows both
-        edges = np.linspace(-1.0, 12.0, 53)
-        counts = np.histogram(np.clip(draws, edges[0], edges[-1]), edges)[0] / len(draws)
+        edges = np.linspace(-1.0, 20.0, 64)
+        counts = np.histogram(draws, edges)[0] / len(draws)
         axes.stairs(np.sqrt(counts), edges, color=COLORS[color], label=label, linewidth=1.4)
         axes.set_ylabel("root of the share of draws")
         return
@@ -119,12 +119,12 @@ def _draw_density(axes: Any, name: str, draws: np.ndarray, color: str, label: st
 
 def _best(numbers: Numbers, way: str) -> Numbers:
     """Return the fit with the largest ELBO."""
-    best: Numbers = max(numbers[way], key=lambda one: one["elbo"])
+    best: Numbers = max(numbers[way], key=lambda one: one["elbo"] or -np.inf)
     return best
 
 
 def _khats(numbers: Numbers, way: str) -> list[float]:
-    return [one["khat"] for one in numbers[way]]
+    return known(numbers[way], "khat")
 
 
 def _range(values: list[float]) -> str:
@@ -156,59 +156,73 @@ def _caption(numbers: Numbers) -> str:
 
 def _claims(numbers: Numbers) -> list[Claim]:
     khats = {way: _khats(numbers, way) for way in _WAYS}
-    data = "" if numbers["source"] != "synthetic" else f" ({_data(numbers)})"
-    slab = " (slab of the scripts)" if numbers["as_scripted"] else ""
-    far = min(khats["converged"] + khats["stan"]) > 1.0
+    far = [min(each) > 1.0 for each in khats.values()]
     close = abs(np.median(khats["stan"]) - 9.8) < 2.0
-    claims = [
+    data = f" ({_data(numbers)})" if numbers["source"] == "synthetic" else ""
+    return [
         Claim(
             "Section 4.4",
-            f"khat is 9.8: VI is not even close{slab}{data}",
+            f"khat is 9.8: VI is not even close{data}",
             "9.8",
             f"converged {_range(khats['converged'])}; Stan's ADVI {_range(khats['stan'])} "
             "(median and range)",
-            Outcome.FAILS if not far else Outcome.HOLDS if close else Outcome.IN_PART,
-            "Far above 0.7 in every run, as claimed. Beyond 1 khat has no meaning as a number: it "
-            "varies with the run and with the tail rule.",
-            stan="a deterministic sketch gave 5.9 with the slab of the scripts",
+            Outcome.HOLDS if all(far) and close else Outcome.across([all(far), False]),
+            "Far above 0.7 in every run. Beyond 1 khat has no meaning as a number: it varies with "
+            "the run and with the tail rule." if all(far) else "Not far above 0.7 in every run.",
+            stan="(a sketch of a deterministic fit gave 5.9 with the slab of the scripts)",
         ),
-    ]
-    return claims + ([_claim_of_modes(numbers)] if numbers["nuts"] else [])
+        _claim_of_modes(numbers),
+    ]  # fmt: skip
 
 
 def _claim_of_modes(numbers: Numbers) -> Claim:
     nuts = numbers["nuts"]
-    valley = _valley(np.ravel(nuts["draws"]["log_lambda"]))
-    draws = {"NUTS": nuts["draws"]} | {
-        label: _best(numbers, way)["draws"] for way, (_, label) in _WAYS.items()
-    }
-    right = {who: float(np.mean(np.ravel(d["log_lambda"]) > valley)) for who, d in draws.items()}
-    large = {who: float(np.mean(np.ravel(d["beta"]) > 1.0)) for who, d in draws.items()}
-    missed = all(right[label] < 0.2 * right["NUTS"] for _, label in _WAYS.values())
-    some = any(right[label] < 0.2 * right["NUTS"] for _, label in _WAYS.values())
-
-    def told(shares: dict[str, float]) -> str:
-        return ", ".join(f"{who} {share:.1%}" for who, share in shares.items())
-
-    return Claim(
+    claim = partial(
+        Claim,
         "Figure 7",
         "VI misses the right mode of log lambda_1834, so that beta_1834 is a spike at zero",
         "second mode missed",
-        f"share of log lambda above {valley:.1f}: {told(right)}; of beta above 1: {told(large)}",
-        Outcome.HOLDS if missed else Outcome.IN_PART if some else Outcome.FAILS,
-        "NUTS ran once; its own diagnostics are in the caption of the figure.",
     )
+    if not nuts:
+        return claim("", Outcome.NOT_RUN, "NUTS ran on the leukemia data with the printed priors.")
+    chains = np.array(nuts["draws"]["log_lambda"])
+    valley = _valley(chains.ravel())
+    if valley is None:
+        return claim("NUTS has one mode", Outcome.FAILS, "There is no second mode to miss.")
+    own = {label: _best(numbers, way)["draws"] for way, (_, label) in _WAYS.items()}
+    right = {who: float(np.mean(np.array(draws["log_lambda"]) > valley))
+             for who, draws in own.items()}  # fmt: skip
+    large = {who: float(np.mean(np.array(draws["beta"]) > 1.0)) for who, draws in own.items()}
+    by_chain = (chains > valley).mean(axis=1)
+    # With a few slow switches between modes, NUTS knows their shares to a factor, not a digit.
+    missed = [share < 0.2 * by_chain.min() or share > 1 - 0.2 * (1 - by_chain.max())
+              for share in right.values()]  # fmt: skip
+    left = [share < 0.5 for share in right.values()]
+    return claim(
+        f"share of log lambda above {valley:.1f}, between the modes: NUTS {by_chain.mean():.0%} "
+        f"({', '.join(f'{share:.0%}' for share in by_chain)} by chain; Rhat "
+        f"{nuts['rhat']['log_lambda']:.2f}, ESS {nuts['ess']['log_lambda']:.0f}), "
+        + ", ".join(f"{who} {share:.0%}" for who, share in right.items())
+        + "; share of beta above 1: "
+        + ", ".join(f"{who} {share:.0%}" for who, share in large.items()),
+        Outcome.HOLDS if all(missed) and all(left) else Outcome.across([*missed, False]),
+        "Each q has one of the two modes; which one depends on the fit."
+        if all(missed) and not all(left) else
+        "q has the left mode alone." if all(missed) else "Not every q misses a mode.",
+    )  # fmt: skip
 
 
-def _valley(draws: np.ndarray) -> float:
-    """Return the least likely value between the modes, or the median when there is one mode."""
-    low, high = np.quantile(draws, [0.02, 0.98])
+def _valley(draws: np.ndarray) -> float | None:
+    """Return the least likely value between the two highest modes; None when there is one mode."""
+    low, high = np.quantile(draws, [0.005, 0.995])
     grid = np.linspace(low, high, 400)
     density = gaussian_kde(draws)(grid)
-    valleys = np.flatnonzero(density[1:-1] <= np.minimum(density[:-2], density[2:])) + 1
-    if not valleys.size:
-        return float(np.median(draws))
-    return float(grid[valleys[np.argmin(density[valleys])]])
+    inner = density[1:-1]
+    peaks = np.flatnonzero((inner > density[:-2]) & (inner >= density[2:])) + 1
+    if len(peaks) < 2:
+        return None
+    first, last = sorted(peaks[np.argsort(density[peaks])[-2:]])
+    return float(grid[first + np.argmin(density[first:last])])
 
 
 EXPERIMENT = Experiment(

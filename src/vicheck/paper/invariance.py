@@ -37,7 +37,16 @@ def _compute(run: Run) -> Numbers:
         "spread": max(same.values()) - min(same.values()),
         "other_q": {name: checked.khat for name, checked in ranked.checks.items()},
         "best": ranked.best,
+        "errors": {name: _error(checked) for name, checked in ranked.checks.items()},
     }
+
+
+def _error(checked: vicheck.Check) -> float:
+    """Return the mean absolute error of plain means against quadrature."""
+    truth = PRINTED.exact()
+    names = [*(f"theta[{index}]" for index in range(8)), "mu", "tau"]
+    means = checked.moments["vi_mean"]
+    return float(np.mean([abs(means[name] - truth.mean(name)) for name in names]))
 
 
 def _same_q(fit: vicheck.Fit, num_draws: int) -> dict[str, float]:
@@ -85,12 +94,12 @@ def _draw(numbers: Numbers) -> Figure:
     figure, panels = new_figure(1, 1, height=2.6)
     axes = panels[0][0]
     rows = {_LABELS[name]: value for name, value in numbers["same_q"].items()}
-    rows |= {f"another q: {name}": value for name, value in numbers["other_q"].items()}
+    rows |= {f"fit {name}, other draws": value for name, value in numbers["other_q"].items()}
     colors = [COLORS["vi"]] * len(numbers["same_q"]) + [COLORS["psis"]] * len(numbers["other_q"])
     axes.barh(list(rows), list(rows.values()), color=colors, height=0.6)
     axes.invert_yaxis()
     mark_threshold(axes, vertical=True)
-    axes.set(xlabel="khat", title="the same q, written in four ways, and other qs")
+    axes.set(xlabel="khat", title="one q written in four ways, and two fits")
     return figure
 
 
@@ -105,7 +114,7 @@ def _caption(numbers: Numbers) -> str:
 
 
 def _claims(numbers: Numbers) -> list[Claim]:
-    same, other = numbers["spread"], numbers["other_q"]
+    same, other, errors = numbers["spread"], numbers["other_q"], numbers["errors"]
     return [
         Claim(
             "Section 2.3",
@@ -120,11 +129,13 @@ def _claims(numbers: Numbers) -> list[Claim]:
             "Section 2.3",
             "when a parametrization changes the family, khat guides the choice",
             "centred against non-centred",
-            ", ".join(f"{name} {value:.2f}" for name, value in other.items()),
-            Outcome.HOLDS if numbers["best"] == "noncentred" else Outcome.FAILS,
-            "The one with the smaller khat has the smaller errors (Figure 5).",
+            "khat, and mean absolute error of the means of theta, mu and tau: "
+            + ", ".join(f"{name} {k:.2f} and {errors[name]:.2f}" for name, k in other.items()),
+            Outcome.HOLDS if numbers["best"] == min(errors, key=errors.__getitem__)
+            else Outcome.FAILS,
+            "Whether the one with the smaller khat has the smaller errors, against exact means.",
         ),
-    ]
+    ]  # fmt: skip
 
 
 EXPERIMENT = Experiment(

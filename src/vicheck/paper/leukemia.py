@@ -7,6 +7,7 @@ import json
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ FEATURE = 1833
 """The feature of the paper's Figure 7, 1834 when counting from 1: the probe M23197 (CD33)."""
 NUM_ROWS, NUM_FEATURES = 72, 7129
 
+_NUM_AML = 25
 _FEW_FEATURES = 2000
 _OPENML = "https://www.openml.org/api/v1/json/data/1104"
 _FILE = "leukemia.npz"
@@ -65,7 +67,7 @@ def load_leukemia(source: str | None, *, quick: bool = False) -> Leukemia:
     try:
         with np.load(path) as arrays:
             design, outcome = arrays["X"], arrays["y"]
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, BadZipFile) as error:
         raise InputFileError(
             f"cannot read the leukemia data from {path}: {error}; it must be a .npz file with X "
             "and "
@@ -79,6 +81,13 @@ def _checked(design: np.ndarray, outcome: np.ndarray, source: str) -> Leukemia:
         raise InputFileError(
             f"the leukemia data must have X of shape ({NUM_ROWS}, {NUM_FEATURES}) and y of shape "
             f"({NUM_ROWS},), got {design.shape} and {outcome.shape}"
+        )
+    if not np.isfinite(np.asarray(design, float)).all() or (np.ptp(design, axis=0) == 0).any():
+        raise InputFileError("the leukemia data must have finite features that are not constant")
+    if sorted(np.unique(outcome).tolist()) != [0, 1] or outcome.sum() != _NUM_AML:
+        raise InputFileError(
+            f"y of the leukemia data must be 1 for the {_NUM_AML} patients with AML and 0 for the "
+            f"others, got the values {np.unique(outcome)[:5].tolist()} with sum {outcome.sum()}"
         )
     return _standardised(design, outcome, source)
 

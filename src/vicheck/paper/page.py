@@ -6,6 +6,7 @@ import base64
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,12 @@ __all__ = ["as_html", "as_markdown", "claims_of", "write_docs"]
 
 def claims_of(results: Sequence[Result]) -> list[Claim]:
     """Return the claims of all results, and those without an experiment."""
-    return [claim for each in results for claim in each.experiment.claims(each.numbers)] + [
-        *PROPOSALS
+    claims = [
+        replace(claim, where=f"{claim.where}, as scripted") if each.as_scripted else claim
+        for each in results
+        for claim in each.experiment.claims(each.numbers)
     ]
+    return [*claims, *PROPOSALS]
 
 
 def as_html(results: Sequence[Result]) -> str:
@@ -50,7 +54,8 @@ def _render(template: str, results: Sequence[Result], **more: Any) -> str:
         keep_trailing_newline=True,
     )
     claims = claims_of(results)
-    counts = Counter(claim.outcome for claim in claims)
+    printed = claims_of([each for each in results if not each.as_scripted])
+    counts = Counter(claim.outcome for claim in printed)
     return environment.get_template(template).render(
         results=results,
         claims=claims,

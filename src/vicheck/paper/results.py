@@ -15,7 +15,7 @@ from vicheck.durable_files import make_directory, whole_file
 from vicheck.errors import StoreError
 from vicheck.paper.catalogue import NAMES, experiment
 from vicheck.paper.drawing import as_svg
-from vicheck.paper.experiment import Experiment, Numbers, Run, read_json, write_json
+from vicheck.paper.experiment import Experiment, Numbers, Run, as_plain, read_json, write_json
 from vicheck.stats.smoothing import num_cores
 
 __all__ = ["Result", "read_results", "run_experiment", "write_figure"]
@@ -74,19 +74,11 @@ def run_experiment(
     make_directory(out)
     path = out / f"{label}.json"
     synthetic = chosen.uses_leukemia and (quick or data is None)
+    _refuse_to_mix(out, label, quick, synthetic)
     if path.exists():
-        result = _read(path)
-        asked, held = (
-            f"a {'quick' if each_quick else 'full'} run" + (" on synthetic data" if made_up else "")
-            for each_quick, made_up in ((quick, synthetic), (result.quick, result.is_synthetic))
-        )
-        if asked != held:
-            raise StoreError(
-                f"{out} holds {held} of {label}, and {asked} was asked for: choose another "
-                "directory with --out, or remove it"
-            )
-        return replace(result, is_new=False)
-    pieces = out / _PIECES / ("quick" if quick else "full")
+        return replace(_read(path), is_new=False)
+    # Pieces of another version may be something else.
+    pieces = out / _PIECES / __version__ / ("quick" if quick else "full")
     own = _family(name, as_scripted) + ("-synthetic" if synthetic else "")
     run = Run(name, pieces / own, say, quick, as_scripted, data)
     clock = pieces / f"{label}.seconds.json"
@@ -98,20 +90,34 @@ def run_experiment(
         seconds = before + time.perf_counter() - start
         make_directory(clock.parent)
         write_json(clock, seconds)
-    write_json(
-        path,
-        {
-            "experiment": name,
-            "quick": quick,
-            "as_scripted": as_scripted,
-            "seconds": seconds,
-            "made_with": _made_with(),
-            "numbers": numbers,
-        },
-    )
-    result = _read(path)
+    kept = {
+        "experiment": name,
+        "quick": quick,
+        "as_scripted": as_scripted,
+        "seconds": seconds,
+        "made_with": _made_with(),
+        "numbers": numbers,
+    }
+    result = _result(as_plain(kept))
     write_figure(out, result)
+    write_json(path, kept)  # last: what has numbers is finished
     return result
+
+
+def _refuse_to_mix(out: Path, label: str, quick: bool, synthetic: bool) -> None:
+    kinds = ("a full run", "a quick run")
+    for result in read_results(out):
+        if result.quick != quick:
+            raise StoreError(
+                f"{out} holds {kinds[result.quick]} of {result.label}, and {kinds[quick]} of "
+                f"{label} was asked for: choose another directory with --out"
+            )
+        if result.label == label and result.is_synthetic != synthetic:
+            data = ("the leukemia data", "synthetic data")
+            raise StoreError(
+                f"{out} holds a run of {label} on {data[result.is_synthetic]}, and one on "
+                f"{data[synthetic]} was asked for: choose another directory with --out"
+            )
 
 
 def write_figure(out: Path, result: Result) -> None:
@@ -129,14 +135,17 @@ def _family(name: str, as_scripted: bool) -> str:
 def _made_with() -> dict[str, Any]:
     return {
         "vicheck": __version__,
-        **{name: version(name) for name in ("jax", "numpy", "numpyro", "scipy")},
+        **{name: version(name) for name in ("jax", "matplotlib", "numpy", "numpyro", "scipy")},
         "python": platform.python_version(),
         "cores": num_cores(),
     }
 
 
 def _read(path: Path) -> Result:
-    kept = read_json(path)
+    return _result(read_json(path))
+
+
+def _result(kept: dict[str, Any]) -> Result:
     return Result(
         experiment(kept["experiment"]),
         kept["quick"],
