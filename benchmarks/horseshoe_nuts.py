@@ -1,7 +1,7 @@
 """NUTS for the horseshoe on the leukemia data, once: thinned draws of what Figure 7 shows.
 
-Run by ``make horseshoe-nuts DATA=...``. Each chain is a process of its own, of six to ten minutes, and
-a chain that is finished with the same settings is not run again.
+Run by ``make horseshoe-nuts DATA=...``. Each chain is a process of its own, of six to ten minutes,
+and a chain that is finished with the same settings is not run again.
 """
 
 from __future__ import annotations

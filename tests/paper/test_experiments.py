@@ -7,7 +7,9 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
+from vicheck.paper.calibrating import describe
 from vicheck.paper.catalogue import NAMES
+from vicheck.paper.drawing import as_svg
 from vicheck.paper.experiment import Outcome
 from vicheck.paper.page import as_html, as_markdown, claims_of
 from vicheck.paper.results import read_results, run_experiment
@@ -116,9 +118,32 @@ def test_the_page_has_every_claim_and_says_that_it_is_quick(out):
     assert not {"nan", "None", "inf"} & set(re.split(r"[^a-zA-Z]+", text))
 
 
-def test_a_figure_is_the_same_file_every_time(out):
-    from vicheck.paper.drawing import as_svg
+def without_some(value, names):
+    """Return numbers in which the first of each list of runs has undefined numbers, as JSON has."""
+    if isinstance(value, dict):
+        return {key: None if key in names and not isinstance(item, dict | list) else
+                without_some(item, names) for key, item in value.items()}  # fmt: skip
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return [without_some(value[0], names), *value[1:]]
+    return value
 
+
+@pytest.mark.parametrize("name", ["fig2", "fig3", "fig4", "fig5"])
+def test_a_run_without_a_khat_is_left_out(out, name):
+    (result,) = (each for each in read_results(out) if each.label == name)
+    numbers = without_some(result.numbers, {"khat"})
+    assert numbers != result.numbers
+    assert result.experiment.claims(numbers)
+    assert "None" not in result.experiment.caption(numbers)
+    assert as_svg(result.experiment.draw, numbers)
+
+
+def test_a_calibration_without_a_mean_says_so(numbers):
+    calibration = without_some(numbers["fig8"]["calibration"], {"mean", "bias_low"})
+    assert describe(calibration, "tau") == "too few fits to tell"
+
+
+def test_a_figure_is_the_same_file_every_time(out):
     result = read_results(out)[0]
     kept = (out / f"{result.label}.svg").read_text()
     assert as_svg(result.experiment.draw, result.numbers) == kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ __all__ = [
     "as_plain",
     "known",
     "read_json",
+    "tell_band",
     "write_json",
 ]
 
@@ -120,6 +122,13 @@ class Run:
 def known(runs: Iterable[Mapping[str, Any]], name: str) -> list[float]:
     """Return a number of all runs that have it; undefined ones are null in JSON."""
     return [run[name] for run in runs if run[name] is not None]
+
+
+def tell_band(low: float, high: float) -> str:
+    """Say between which values of khat a band lies."""
+    if low == -math.inf:
+        return f"khat below {high:g}"
+    return f"khat above {low:g}" if high == math.inf else f"khat {low:g} to {high:g}"
 
 
 def read_json(path: Path) -> Any:

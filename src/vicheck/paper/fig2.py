@@ -12,7 +12,7 @@ import numpy as np
 import vicheck
 from vicheck.paper.drawing import COLORS, draw_quartiles, mark_threshold, new_figure
 from vicheck.paper.exact import linear_means
-from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, Run, known
+from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, Run, known, tell_band
 from vicheck.paper.fig1 import make_gram
 from vicheck.paper.linear_statistics import linear_by_statistics
 
@@ -175,7 +175,7 @@ def _wins(numbers: Numbers) -> list[tuple[str, int, int]]:
     counts = []
     for low, high in _BANDS:
         own = [one["rmse_psis"] < one["rmse_plain"] for one in runs if low <= one["khat"] < high]
-        counts.append((f"khat {low:g} to {high:g}", sum(own), len(own)))
+        counts.append((tell_band(low, high), sum(own), len(own)))
     return counts
 
 

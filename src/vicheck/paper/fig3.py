@@ -9,7 +9,7 @@ from scipy.stats import spearmanr
 
 from vicheck.paper.correlated import SCRIPTED, all_runs, compute
 from vicheck.paper.drawing import COLORS, draw_quartiles, mark_threshold, new_figure
-from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, known
+from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, known, tell_band
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,7 +57,7 @@ def _gaps(numbers: Numbers) -> dict[str, list[float]]:
     """Return the absolute gaps of predictive densities by band of khat."""
     runs = [one for one in all_runs(numbers) if one["khat"] is not None]
     return {
-        f"{low:g} to {high:g}": [abs(_gap(one)) for one in runs if low <= one["khat"] < high]
+        tell_band(low, high): [abs(_gap(one)) for one in runs if low <= one["khat"] < high]
         for low, high in _BANDS
     }
 
@@ -120,7 +120,8 @@ def _claims(numbers: Numbers) -> list[Claim]:
             "Figure 3",
             "the gap between VI and true lpd jumps at khat 0.7",
             "sharp increase around 0.7",
-            "mean absolute gap by khat: " + ", ".join(
+            "mean absolute gap with "
+            + ", ".join(
                 f"{name}: {np.mean(band):.4f} ({len(band)})" for name, band in gaps.items() if band
             ),
             *_judge_jump([float(np.mean(band)) if band else np.nan for band in gaps.values()]),

@@ -99,7 +99,7 @@ def _draw(numbers: Numbers) -> Figure:
     axes.barh(list(rows), list(rows.values()), color=colors, height=0.6)
     axes.invert_yaxis()
     mark_threshold(axes, vertical=True)
-    axes.set(xlabel="khat", title="one q written in four ways, and two fits")
+    axes.set(xlabel="khat", title="one q in four ways; two fits")
     return figure
 
 
