@@ -71,6 +71,13 @@ def test_figure_7_shows_the_missing_mode_and_a_khat_far_above_the_threshold(resu
         assert share < 0.05 or share > 0.95
 
 
+def test_a_valley_lies_between_two_modes_or_nowhere():
+    rng = np.random.default_rng(0)
+    one, other = rng.normal(0.0, 1.0, 1000), rng.normal(10.0, 1.0, 600)
+    assert 2.0 < _valley(np.concatenate([one, other])) < 8.0
+    assert _valley(np.linspace(-1.0, 1.0, 1000) ** 3) is None
+
+
 def test_the_page_stands_alone(results):
     page = as_html(results)
     links = re.findall(r'(?:src|href)="([^"]{0,10})', page)

@@ -133,7 +133,7 @@ def _claims(numbers: Numbers) -> list[Claim]:
             + ", ".join(f"{name} {k:.2f} and {errors[name]:.2f}" for name, k in other.items()),
             Outcome.HOLDS if numbers["best"] == min(errors, key=errors.__getitem__)
             else Outcome.FAILS,
-            "Whether the one with the smaller khat has the smaller errors, against exact means.",
+            "Judged by which of the two has the smaller errors, against exact means.",
         ),
     ]  # fmt: skip
 

@@ -65,7 +65,7 @@ def load_leukemia(source: str | None, *, quick: bool = False) -> Leukemia:
     path = Path(source)
     path = path / _FILE if path.is_dir() else path
     try:
-        with np.load(path) as arrays:
+        with path.open("rb") as file, np.load(file) as arrays:
             design, outcome = arrays["X"], arrays["y"]
     except (OSError, ValueError, KeyError, BadZipFile) as error:
         raise InputFileError(
