@@ -458,7 +458,7 @@ ERRORS = {
     ),
     "given too short": (lambda: from_numpyro(CENTRED, SIGMA, Y).given({"y": Y[:7]}), r"got \(7,\)"),
     "unknown": (lambda: from_numpyro(CENTRED, SIGMA, z=Y), "arguments do not fit the model: .*'z'"),
-    "too many": (lambda: from_numpyro(CENTRED, 1, 2, 3, 4, 5), "arguments do not fit the model"),
+    "too many": (lambda: from_numpyro(CENTRED, *range(6)), "arguments do not fit the model"),
     "unhashable": (
         lambda: from_numpyro(CENTRED, SIGMA, Y, mu_scale={5.0}),
         "argument 'mu_scale' must be an array or hashable, got set",
