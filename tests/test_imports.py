@@ -30,7 +30,7 @@ ALLOWED = {
         "__init__", "adapters", "compiling", "durable_files", "errors", "model", "records",
         "report", "stats", "verdict", "vi",
     },
-    "paper": {"__init__", "durable_files", "errors", "stats"},
+    "paper": {"__init__", "durable_files", "errors", "records", "stats"},
     "cli": {
         "__init__", "adapters", "calibration", "checking", "errors", "model", "paper", "records",
         "report", "stats", "verdict", "vi",

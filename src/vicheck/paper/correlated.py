@@ -11,12 +11,12 @@ import vicheck
 from vicheck.paper.exact import logistic_plane
 from vicheck.paper.experiment import Numbers, Run
 from vicheck.paper.models import logistic
+from vicheck.paper.repeats import rmse, weigh
 
-__all__ = ["CORRELATIONS", "SCRIPTED", "WAYS", "all_runs", "compute"]
+__all__ = ["SCRIPTED", "all_runs", "compute"]
 
-CORRELATIONS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+_CORRELATIONS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 SCRIPTED = "n = 50 and 200 repeats, where the text has n = 100 and 50"
-WAYS = {"plain": ("vi", "o", "VI"), "is": ("is", "s", "IS"), "psis": ("psis", "^", "PSIS")}
 
 _TRUTH = np.array([1.0, 2.0])
 """The coefficients of the authors' script; the text has none."""
@@ -28,7 +28,7 @@ def compute(run: Run) -> Numbers:
     """Fit, check and compare with the exact posterior, for every correlation."""
     num_rows = 50 if run.as_scripted else 100
     repeats = run.choose(200 if run.as_scripted else 50, 4)
-    correlations = run.choose(CORRELATIONS, (0.0, 0.5, 0.9, 0.99))
+    correlations = run.choose(_CORRELATIONS, (0.0, 0.5, 0.9, 0.99))
     num_draws = run.choose(100_000, 20_000)
     rows = [
         run.piece(f"correlation-{rho:g}", partial(_of_one, rho, num_rows, num_draws, repeats))
@@ -61,12 +61,7 @@ def _one(rho: float, num_rows: int, num_draws: int, seed: int) -> Numbers:
     new_design, new_outcome = _simulate(rng, rho, _TESTS)
     fit = vicheck.fit(vicheck.from_numpyro(logistic, design, outcome), seed=seed)
     checked = vicheck.check(fit, num_draws=num_draws, seed=seed)
-    draws, log_ratios = checked.draws["beta"], checked.log_ratios
-    weights = {
-        "plain": np.full(num_draws, 1 / num_draws),
-        "is": np.exp(log_ratios - np.logaddexp.reduce(log_ratios)),
-        "psis": np.exp(checked.psis.log_weights),
-    }
+    draws = checked.draws["beta"]
     numbers: Numbers = {
         "khat": checked.khat,
         "status": fit.status.name,
@@ -75,10 +70,9 @@ def _one(rho: float, num_rows: int, num_draws: int, seed: int) -> Numbers:
         "lpd_truth": truth.log_predictive_density(new_design, new_outcome),
         "lpd_vi": _log_predictive_density(fit, new_design, new_outcome),
     }
-    for way, weight in weights.items():
-        first, second = weight @ draws - truth.mean, weight @ draws**2 - truth.second_moment
-        numbers[f"rmse_first_{way}"] = float(np.sqrt(np.mean(first**2)))
-        numbers[f"rmse_second_{way}"] = float(np.sqrt(np.mean(second**2)))
+    for way, weights in weigh(checked.log_ratios, checked.psis).items():
+        numbers[f"rmse_first_{way}"] = rmse(weights @ draws, truth.mean)
+        numbers[f"rmse_second_{way}"] = rmse(weights @ draws**2, truth.second_moment)
     return numbers
 
 

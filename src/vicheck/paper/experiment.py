@@ -81,13 +81,14 @@ class Experiment:
     """How the authors' scripts differ from the text, where that changes a number."""
     uses_leukemia: bool = False
     """Whether it needs the leukemia data, or something like them."""
+    pieces_of: str = ""
+    """Another experiment that computes the same, where there is one."""
 
 
 @dataclass(frozen=True)
 class Run:
     """How an experiment is to be run, and where it keeps what is finished."""
 
-    name: str
     directory: Path
     """Of pieces that are finished; a run that was interrupted goes on from them."""
     say: Callable[[str], None]

@@ -15,6 +15,7 @@ from vicheck.paper.exact import linear_means
 from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, Run, known, tell_band
 from vicheck.paper.fig1 import make_gram
 from vicheck.paper.linear_statistics import linear_by_statistics
+from vicheck.paper.repeats import WAYS, rmse, tell_quartiles, values_by_row, weigh
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,7 +24,6 @@ __all__ = ["EXPERIMENT"]
 
 _ROWS, _WIDTH, _DRAWS = 10_000, 100, 50_000
 _TOLERANCES = (1e-2, 1e-3, 1e-4, 1e-5)
-_WAYS = {"plain": ("vi", "o", "VI"), "is": ("is", "s", "IS"), "psis": ("psis", "^", "PSIS")}
 _BANDS = ((-np.inf, 0.7), (0.7, 1.0), (1.0, 2.0), (2.0, np.inf))
 
 
@@ -51,20 +51,16 @@ def _one(
 ) -> Numbers:
     fit = vicheck.fit(model, seed=seed, **options)
     checked = vicheck.check(fit, num_draws=_DRAWS, seed=seed)
-    log_ratios = checked.log_ratios
-    smoothed = vicheck.psis(log_ratios, tail_length=tail_length)
-    weights = {
-        "plain": np.full(_DRAWS, 1 / _DRAWS),
-        "is": np.exp(log_ratios - np.logaddexp.reduce(log_ratios)),
-        "psis": np.exp(smoothed.log_weights),
-    }
-    errors = {way: weight @ checked.values - truth for way, weight in weights.items()}
+    log_ratios, smoothed = checked.log_ratios, checked.psis
+    if tail_length is not None:
+        smoothed = vicheck.psis(log_ratios, tail_length=tail_length)
+    weights = weigh(log_ratios, smoothed)
     return {
         "khat": float(smoothed.khat),
         "seconds": fit.seconds,
         "status": fit.status.name,
         "iterations": fit.solution.settings.get("iterations"),
-        **{f"rmse_{way}": float(np.sqrt(np.mean(error**2))) for way, error in errors.items()},
+        **{f"rmse_{way}": rmse(each @ checked.values, truth) for way, each in weights.items()},
     }
 
 
@@ -106,7 +102,7 @@ def _time_nuts(model: vicheck.Model, truth: np.ndarray, size: int) -> Numbers:
     return {
         "seconds": seconds,
         "draws": 4 * size,
-        "rmse": float(np.sqrt(np.mean((means - truth) ** 2))),
+        "rmse": rmse(means, truth),
         "max_rhat": draws.max_rhat,
         "min_ess": draws.min_ess,
     }
@@ -117,7 +113,7 @@ def _draw(numbers: Numbers) -> Figure:
     first, second, third = panels[0]
     x = [row["tolerance"] for row in numbers["rows"]]
     columns = {
-        name: [known(row["runs"], name) for row in numbers["rows"]]
+        name: values_by_row(numbers["rows"], name)
         for name in ("khat", "seconds", "rmse_plain", "rmse_is", "rmse_psis")
     }
     draw_quartiles(first, x, columns["khat"], "vi", "Stan's ADVI", "o")
@@ -133,7 +129,7 @@ def _draw(numbers: Numbers) -> Figure:
         color=COLORS["psis"], label="converged",
     )  # fmt: skip
     second.set_title("seconds, compiled")
-    for way, (color, marker, label) in _WAYS.items():
+    for way, (color, marker, label) in WAYS.items():
         draw_quartiles(third, x, columns[f"rmse_{way}"], color, label, marker)
     third.set_title("RMSE of means")
     for axes in panels[0]:
@@ -146,12 +142,11 @@ def _draw(numbers: Numbers) -> Figure:
 
 
 def _medians(numbers: Numbers) -> list[float]:
-    return [float(np.median(known(row["runs"], "khat"))) for row in numbers["rows"]]
+    return [float(np.median(khats)) for khats in values_by_row(numbers["rows"], "khat")]
 
 
 def _quartiles(runs: list[Numbers], name: str) -> str:
-    low, middle, high = np.quantile(known(runs, name), [0.25, 0.5, 0.75])
-    return f"{middle:.2f} [{low:.2f}, {high:.2f}]"
+    return tell_quartiles(known(runs, name))
 
 
 def _caption(numbers: Numbers) -> str:

@@ -9,7 +9,8 @@ from scipy.stats import spearmanr
 
 from vicheck.paper.correlated import SCRIPTED, all_runs, compute
 from vicheck.paper.drawing import COLORS, draw_quartiles, mark_threshold, new_figure
-from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, known, tell_band
+from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, tell_band
+from vicheck.paper.repeats import values_by_row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,8 +25,7 @@ def _draw(numbers: Numbers) -> Figure:
     first, second, third = panels[0]
     x = [row["correlation"] for row in numbers["rows"]]
     columns = {
-        name: [known(row["runs"], name) for row in numbers["rows"]]
-        for name in ("khat", "lpd_vi", "lpd_truth")
+        name: values_by_row(numbers["rows"], name) for name in ("khat", "lpd_vi", "lpd_truth")
     }
     draw_quartiles(first, x, columns["khat"], "vi", "", "o")
     mark_threshold(first)
@@ -50,7 +50,7 @@ def _gap(one: Numbers) -> float:
 
 
 def _medians(numbers: Numbers, name: str) -> np.ndarray:
-    return np.array([np.median(known(row["runs"], name)) for row in numbers["rows"]])
+    return np.array([np.median(values) for values in values_by_row(numbers["rows"], name)])
 
 
 def _gaps(numbers: Numbers) -> dict[str, list[float]]:

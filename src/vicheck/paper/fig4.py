@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vicheck.paper.correlated import SCRIPTED, WAYS, all_runs, compute
+from vicheck.paper.correlated import SCRIPTED, all_runs, compute
 from vicheck.paper.drawing import draw_quartiles, mark_threshold, new_figure
 from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, known
+from vicheck.paper.repeats import WAYS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -136,5 +137,6 @@ def _claims(numbers: Numbers) -> list[Claim]:
 
 
 EXPERIMENT = Experiment(
-    "fig4", "Errors of moments, in logistic regression", compute, _draw, _caption, _claims, SCRIPTED
-)
+    "fig4", "Errors of moments, in logistic regression", compute, _draw, _caption, _claims,
+    SCRIPTED, pieces_of="fig3",
+)  # fmt: skip

@@ -12,6 +12,7 @@ import vicheck
 from vicheck.paper.drawing import COLORS, mark_threshold, new_figure
 from vicheck.paper.exact import EightSchools
 from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, Run, known
+from vicheck.paper.repeats import tell_quartiles
 from vicheck.paper.schools import PRINTED, SUPPLEMENT, WAYS
 
 if TYPE_CHECKING:
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EXPERIMENT"]
 
-_SCHOOLS = range(8)
-_THETA = [f"theta[{index}]" for index in _SCHOOLS]
+_THETA = [f"theta[{index}]" for index in range(8)]
 _SHOWN = 400
 _SHORT_TAIL = 200
 _STAN = {  # rstan 2.21.7: medians and quartiles over 30 to 60 seeds
@@ -137,22 +137,17 @@ def _bias(numbers: Numbers, way: str, moment: str) -> dict[str, float]:
     }
 
 
-def _khat(numbers: Numbers, way: str) -> np.ndarray:
-    return np.quantile(known(numbers[way]["runs"], "khat"), [0.25, 0.5, 0.75])
-
-
-def _told(quartiles: np.ndarray) -> str:
-    low, middle, high = quartiles
-    return f"{middle:.2f} [{low:.2f}, {high:.2f}]"
+def _khats(numbers: Numbers, way: str) -> list[float]:
+    return known(numbers[way]["runs"], "khat")
 
 
 def _caption(numbers: Numbers) -> str:
     return (
         f"Eight schools (school 7 is 18; the paper's table has 8 by mistake), {numbers['prior']}, "
         f"{len(numbers['centred']['runs'])} fits and checks with 100,000 draws. Joint khat, median "
-        f"and quartiles: centred {_told(_khat(numbers, 'centred'))}, non-centred "
-        f"{_told(_khat(numbers, 'noncentred'))}. Marginal khats use the exact marginal densities "
-        f"(quadrature over tau) and the {_SHORT_TAIL} largest ratios."
+        f"and quartiles: centred {tell_quartiles(_khats(numbers, 'centred'))}, non-centred "
+        f"{tell_quartiles(_khats(numbers, 'noncentred'))}. Marginal khats use the exact marginal "
+        f"densities (quadrature over tau) and the {_SHORT_TAIL} largest ratios."
     )
 
 
@@ -172,12 +167,12 @@ def _judge_khat(found: float, printed: float, scripted: bool) -> tuple[Outcome, 
 
 def _claims(numbers: Numbers) -> list[Claim]:
     scripted = numbers["as_scripted"]
-    centred, noncentred = _khat(numbers, "centred"), _khat(numbers, "noncentred")
+    centred, noncentred = (float(np.median(_khats(numbers, way))) for way in WAYS)
     short, usual = (
         [_marginal(numbers, "centred", tail)[name] for name in _THETA]
         for tail in ("short", "usual")
     )
-    small = sum(value < min(0.7, centred[1]) for value in short)
+    small = sum(value < min(0.7, centred) for value in short)
     sd_bias = [_bias(numbers, "centred", "sd")[name] for name in _THETA]
     wider = sum(bias > 0 for bias in sd_bias)
     sizes = {
@@ -193,16 +188,16 @@ def _claims(numbers: Numbers) -> list[Claim]:
             "Figure 5",
             "joint khat of the centred parametrization is 1.00",
             "1.00",
-            _told(centred),
-            *_judge_khat(centred[1], 1.0, scripted),
+            tell_quartiles(_khats(numbers, "centred")),
+            *_judge_khat(centred, 1.0, scripted),
             stan=stan["centred"],
         ),
         Claim(
             "Figure 5",
             "joint khat of the non-centred parametrization is 0.64",
             "0.64",
-            _told(noncentred),
-            *_judge_khat(noncentred[1], 0.64, scripted),
+            tell_quartiles(_khats(numbers, "noncentred")),
+            *_judge_khat(noncentred, 0.64, scripted),
             stan=stan["noncentred"],
         ),
         Claim(
@@ -238,7 +233,7 @@ def _claims(numbers: Numbers) -> list[Claim]:
             f"{sizes['noncentred'][1]:.2f}",
             Outcome.across(smaller),
             "So khat, which knows no truth, chose the better parametrization."
-            if all(smaller) and noncentred[1] < centred[1]
+            if all(smaller) and noncentred < centred
             else "khat and the biases do not agree on which is better.",
         ),
     ]  # fmt: skip

@@ -106,10 +106,8 @@ def _draw(numbers: Numbers) -> Figure:
 def _caption(numbers: Numbers) -> str:
     return (
         f"Eight schools, {numbers['num_draws']:,} draws. The same q in four parametrizations: "
-        "khats "
-        f"differ by {numbers['spread']:.1g}. Fits in two parametrizations are different qs, and "
-        "khat "
-        f"prefers the {numbers['best']} one."
+        f"khats differ by {numbers['spread']:.1g}. Fits in two parametrizations are different qs, "
+        f"and khat prefers the {numbers['best']} one."
     )
 
 

@@ -70,8 +70,7 @@ def load_leukemia(source: str | None, *, quick: bool = False) -> Leukemia:
     except (OSError, ValueError, KeyError, BadZipFile) as error:
         raise InputFileError(
             f"cannot read the leukemia data from {path}: {error}; it must be a .npz file with X "
-            "and "
-            'y, or say "openml" to download them'
+            'and y, or say "openml" to download them'
         ) from error
     return _checked(design, outcome, "file")
 

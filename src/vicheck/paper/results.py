@@ -79,8 +79,9 @@ def run_experiment(
         return replace(_read(path), is_new=False)
     # Pieces of another version may be something else.
     pieces = out / _PIECES / __version__ / ("quick" if quick else "full")
-    own = _family(name, as_scripted) + ("-synthetic" if synthetic else "")
-    run = Run(name, pieces / own, say, quick, as_scripted, data)
+    own = (chosen.pieces_of or name) + (_SCRIPTED if as_scripted else "")
+    own += "-synthetic" if synthetic else ""
+    run = Run(pieces / own, say, quick, as_scripted, data)
     clock = pieces / f"{label}.seconds.json"
     before = read_json(clock) if clock.exists() else 0.0
     start = time.perf_counter()
@@ -124,12 +125,6 @@ def write_figure(out: Path, result: Result) -> None:
     """Draw a result, beside its numbers."""
     with whole_file(out / f"{result.label}.svg") as file:
         file.write(as_svg(result.experiment.draw, result.numbers).encode())
-
-
-def _family(name: str, as_scripted: bool) -> str:
-    """Name the directory of pieces; Figures 3 and 4 show the same runs."""
-    shared = {"fig4": "fig3"}.get(name, name)
-    return shared + (_SCRIPTED if as_scripted else "")
 
 
 def _made_with() -> dict[str, Any]:
