@@ -15,16 +15,18 @@ ALLOWED = {
     "errors": set(),
     "durable_files": set(),
     "compiling": set(),
+    "draws": set(),
     "records": {"errors"},
     "model": {"compiling", "records", "errors"},
     "stats": {"records", "errors"},
     "vi": {"compiling", "model", "records", "errors"},
     "nuts": {"model", "records", "errors"},
     "verdict": {"stats", "records", "errors"},
-    "adapters": {"model", "records", "errors"},
+    "adapters": {"draws", "errors", "model", "records", "stats"},
     "report": {"records"},
     "checking": {
-        "adapters", "errors", "model", "nuts", "records", "report", "stats", "verdict", "vi",
+        "adapters", "draws", "errors", "model", "nuts", "records", "report", "stats", "verdict",
+        "vi",
     },
     "calibration": {
         "__init__", "adapters", "compiling", "durable_files", "errors", "model", "records",
@@ -36,14 +38,15 @@ ALLOWED = {
         "report", "stats", "verdict", "vi",
     },
     "__init__": {
-        "adapters", "calibration", "checking", "errors", "model", "nuts", "records", "stats",
-        "verdict", "vi",
+        "adapters", "calibration", "checking", "draws", "errors", "model", "nuts", "records",
+        "stats", "verdict", "vi",
     },
 }  # fmt: skip
 THIRD_PARTY = {
     "errors": set(),
     "durable_files": set(),
     "compiling": {"jax", "numpy"},
+    "draws": {"numpy"},
     "records": {"numpy", "scipy"},
     "model": {"jax", "numpy"},
     "stats": {"numpy", "scipy", "numba"},

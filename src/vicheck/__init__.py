@@ -8,8 +8,10 @@ if TYPE_CHECKING:
     from vicheck.calibration.result import Calibration
     from vicheck.calibration.run import vsbc
     from vicheck.checking.comparison import compare
+    from vicheck.checking.foreign import check_pymc, check_pyro
     from vicheck.checking.result import Check
     from vicheck.checking.run import check, check_draws
+    from vicheck.draws import Draws
     from vicheck.errors import ModelError, StoreError, UndefinedKhatWarning
     from vicheck.model import Model, from_log_density
     from vicheck.nuts import reference
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Calibration",
     "Check",
+    "Draws",
     "Fit",
     "Model",
     "ModelError",
@@ -33,6 +36,8 @@ __all__ = [
     "__version__",
     "check",
     "check_draws",
+    "check_pymc",
+    "check_pyro",
     "compare",
     "divergences",
     "estimates",
@@ -53,6 +58,7 @@ __version__ = "0.2.0"
 _HOMES = {
     "Calibration": "vicheck.calibration.result",
     "Check": "vicheck.checking.result",
+    "Draws": "vicheck.draws",
     "Fit": "vicheck.vi.fit",
     "Model": "vicheck.model",
     "ModelError": "vicheck.errors",
@@ -62,6 +68,8 @@ _HOMES = {
     "UndefinedKhatWarning": "vicheck.errors",
     "check": "vicheck.checking.run",
     "check_draws": "vicheck.checking.run",
+    "check_pymc": "vicheck.checking.foreign",
+    "check_pyro": "vicheck.checking.foreign",
     "compare": "vicheck.checking.comparison",
     "divergences": "vicheck.stats.divergences",
     "estimates": "vicheck.stats.estimates",

@@ -13,7 +13,16 @@ __all__ = [
     "require_extra",
 ]
 
-_EXTRAS = {"dask": "distributed", "parquet": "pyarrow"}
+_EXTRAS = {
+    "blackjax": "blackjax",
+    "cmdstanpy": "cmdstanpy",
+    "dask": "distributed",
+    "parquet": "pyarrow",
+    "pymc": "pymc",
+    "pyro": "pyro",
+    "stan": "httpstan",
+}
+"""The library behind each optional extra."""
 
 
 class UndefinedKhatWarning(UserWarning):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -69,6 +69,8 @@ class Check:
     title: str = ""
     notes: tuple[str, ...] = ()
     """Sentences to read the numbers with."""
+    unnormalized: str = ""
+    """Why ``log_q`` lacks its constant, where it does: ELBO and evidence are then unknown."""
     extra: dict[str, dict[str, float]] = field(default_factory=dict)
     """Further columns of ``moments``, by quantity: errors against reference draws."""
 
@@ -96,7 +98,11 @@ class Check:
     @cached_property
     def divergences(self) -> Divergences:
         """ELBO, log evidence, KL both ways, chi-square and Renyi divergences."""
-        return divergences(self.log_ratios, smoothed=self.psis)
+        found = divergences(self.log_ratios, smoothed=self.psis)
+        if not self.unnormalized:
+            return found
+        unknown = Measure(np.nan, np.nan, self.unnormalized)
+        return replace(found, elbo=unknown, log_evidence=unknown)
 
     @property
     def log_evidence(self) -> Measure:
@@ -202,6 +208,7 @@ class Check:
             "khat_growth": {str(size): khat for size, khat in self.khat_growth.items()},
             "title": self.title,
             "notes": list(self.notes),
+            "unnormalized": self.unnormalized,
             "extra": self.extra,
         }
         described |= {
@@ -247,6 +254,7 @@ class Check:
             },
             title=described["title"],
             notes=tuple(described["notes"]),
+            unnormalized=described.get("unnormalized", ""),  # not in files of version 0.2.0
             extra=described["extra"],
             **records,
         )
@@ -295,8 +303,9 @@ def summary_lines(check: Check) -> list[str]:
         parts = [
             f"khat {show(check.khat)} from {check.psis.num_draws} draws",
             f"{check.psis.ess:.0f} effective draws",
-            f"ELBO {check.divergences.elbo}",
         ]
+        if not check.unnormalized:
+            parts.append(f"ELBO {check.divergences.elbo}")
         if not check.log_evidence.reason:
             parts.append(f"log evidence {check.log_evidence}")
         lines.append("; ".join(parts))
@@ -306,6 +315,8 @@ def summary_lines(check: Check) -> list[str]:
             f"{check.predictive.psis} ({check.predictive.num_points} points). It does not tell "
             "whether VI worked."
         )
+    if check.unnormalized:
+        lines.append(f"ELBO and log evidence are unknown: {check.unnormalized}.")
     return [*lines, *check.notes]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vicheck.checking.result import Check
+from vicheck.draws import Draws
 from vicheck.records import Convergence, PooledModes, Predictive, PsisResult
 from vicheck.stats.divergences import divergences
 from vicheck.stats.psis import as_vector, psis_khat, psis_quietly
@@ -33,7 +34,7 @@ _LEAST_PART = 0.01
 
 
 def check(
-    fit: Fit,
+    fit: Fit | Draws,
     *,
     num_draws: int = 100_000,
     quantities: Quantities | None = None,
@@ -46,7 +47,8 @@ def check(
     Parameters
     ----------
     fit
-        From `vicheck.fit`.
+        From `vicheck.fit`, or `vicheck.Draws` of a fit made elsewhere, such as
+        `vicheck.read_stan_csv` reads; the options below but ``quantities`` are for the former.
     num_draws
         Draws from q. Memory stays bounded: when quantities at all draws need more than 1 GiB,
         ``moments`` rest on the first draws that fit, and khat on all of them.
@@ -81,10 +83,15 @@ def check(
     from vicheck.vi.evaluate import Evaluator
     from vicheck.vi.fit import Fit
 
+    if isinstance(fit, Draws):
+        if reference is not None or test_data is not None:
+            raise TypeError("reference and test_data go with fits of vicheck's own, not with draws")
+        return _check_given(fit, quantities)
     if not isinstance(fit, Fit):
         raise TypeError(
-            f"fit must come from vicheck.fit, got {type(fit).__name__}; for draws made elsewhere "
-            "use vicheck.check_draws"
+            f"fit must come from vicheck.fit, got {type(fit).__name__}; fits made elsewhere have "
+            "functions of their own (check_numpyro, check_pymc, check_pyro, check_blackjax, "
+            "read_stan_csv), and arrays check_draws"
         )
     if not isinstance(num_draws, int) or num_draws < 1:
         raise ValueError(f"num_draws must be a positive integer, got {num_draws!r}")
@@ -165,24 +172,45 @@ def check_draws(
     arrays = _named(draws, names, p.size)
     if quantities is not None:
         arrays = {name: np.asarray(of(draws), float) for name, of in quantities.items()}
-    if not sum(array.size for array in arrays.values()):
-        raise ValueError("draws or quantities must hold at least one number a draw, got none")
-    for name, array in arrays.items():
-        if array.ndim == 0 or len(array) != p.size:
-            raise ValueError(
-                f"{name} must have one row for each of the {p.size} draws, got shape {array.shape}"
-            )
+    return _check_given(Draws(arrays, p, q), None)
+
+
+def _check_given(draws: Draws, quantities: Quantities | None) -> Check:
+    """Check draws that are there already."""
+    arrays = _chosen(draws.values, quantities)
+    size = len(next(iter(arrays.values())))
     shapes = {name: array.shape[1:] for name, array in arrays.items()}
-    smoothed, growth = _smoothed(p, q)
+    smoothed, growth = _smoothed(draws.log_p, draws.log_q)
     return Check(
-        log_p=p,
-        log_q=q,
-        values=np.concatenate([array.reshape(p.size, -1) for array in arrays.values()], axis=1),
+        log_p=draws.log_p,
+        log_q=draws.log_q,
+        values=np.concatenate([array.reshape(size, -1) for array in arrays.values()], axis=1),
         shapes=shapes,
         names=_labels(shapes),
         psis=smoothed,
         khat_growth=growth,
+        title=draws.title,
+        notes=draws.notes,
+        unnormalized=draws.unnormalized,
     )
+
+
+def _chosen(values: Mapping[str, Floats], quantities: Quantities | None) -> dict[str, Floats]:
+    """Return the draws of everything, of what is named, or of what functions make of them."""
+    if quantities is None:
+        return dict(values)
+    if isinstance(quantities, str):
+        raise TypeError(f"quantities must be a list of names, got the string {quantities!r}")
+    if not len(quantities):
+        raise ValueError("quantities must hold at least one name or function, got none")
+    if isinstance(quantities, Mapping):
+        return {name: np.asarray(of(values), float) for name, of in quantities.items()}
+    unknown = [name for name in quantities if name not in values]
+    if unknown:
+        raise ValueError(
+            f"quantities has {', '.join(unknown)}, but the draws have: {', '.join(values)}"
+        )
+    return {name: values[name] for name in quantities}
 
 
 def _named(

@@ -1,0 +1,60 @@
+"""`Draws`: draws from any approximation with both log densities, as adapters bring them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Draws"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Draws:
+    """Draws from an approximation that was made elsewhere; what `vicheck.check` takes."""
+
+    values: Mapping[str, Floats]
+    """Named draws, shape ``(S, ...)``, on the parameters' own scale. There may be fewer of them
+    than densities: those of the first draws."""
+    log_p: Floats
+    """Log joint density of each draw on the unconstrained scale, Jacobian included."""
+    log_q: Floats
+    """Log density of the approximation at the same draws, on the same scale."""
+    title: str = ""
+    """What was fitted, in a line."""
+    notes: tuple[str, ...] = ()
+    """Sentences to read the numbers with."""
+    unnormalized: str = ""
+    """Why ``log_q`` lacks its constant, where it does: khat and the weights need none, but the ELBO
+    and the evidence do."""
+
+    def __post_init__(self) -> None:
+        num_draws = len(self.log_p)
+        if np.shape(self.log_p) != (num_draws,) or np.shape(self.log_q) != (num_draws,):
+            raise ValueError(
+                "log_p and log_q must have one value a draw, got shapes "
+                f"{np.shape(self.log_p)} and {np.shape(self.log_q)}"
+            )
+        lengths = {name: len(array) if np.ndim(array) else 0 for name, array in self.values.items()}
+        if not sum(np.size(array) for array in self.values.values()):
+            raise ValueError("draws must hold at least one number a draw, got none")
+        kept = max(lengths.values())
+        for name, length in lengths.items():
+            if length != kept or kept > num_draws:
+                raise ValueError(
+                    f"{name} must have one row for each of the {num_draws} draws, got shape "
+                    f"{np.shape(self.values[name])}"
+                )
+
+    @property
+    def num_draws(self) -> int:
+        """How many draws there are."""
+        return len(self.log_p)
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"{name} {np.shape(array)[1:]}" for name, array in self.values.items())
+        return f"Draws({self.title or 'of an approximation'}: {self.num_draws} of {names})"
