@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vicheck import model as model_module
-from vicheck.adapters.numpyro import from_numpyro
+from vicheck.adapters.numpyro.models import from_numpyro
 from vicheck.errors import ModelError
 from vicheck.model import Model, as_data, from_log_density, labels, ravel, unravel
 from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred

@@ -8,7 +8,7 @@ import numpyro.distributions as dist
 import pytest
 
 from vicheck import nuts
-from vicheck.adapters.numpyro import from_numpyro
+from vicheck.adapters.numpyro.models import from_numpyro
 from vicheck.errors import ModelError
 from vicheck.model import from_log_density
 from vicheck.nuts import Reference, reference

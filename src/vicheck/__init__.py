@@ -4,11 +4,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vicheck.adapters.numpyro import from_numpyro
+    from vicheck.adapters.arviz import from_arviz
+    from vicheck.adapters.numpyro.models import from_numpyro
+    from vicheck.adapters.pymc import from_pymc
+    from vicheck.adapters.stan.csv_files import read_stan_csv
+    from vicheck.adapters.stan.models import from_stan
+    from vicheck.calibration.foreign import vsbc_numpyro
     from vicheck.calibration.result import Calibration
     from vicheck.calibration.run import vsbc
     from vicheck.checking.comparison import compare
-    from vicheck.checking.foreign import check_pymc, check_pyro
+    from vicheck.checking.foreign import (
+        check_blackjax,
+        check_cmdstanpy,
+        check_distribution,
+        check_numpyro,
+        check_pymc,
+        check_pyro,
+    )
     from vicheck.checking.result import Check
     from vicheck.checking.run import check, check_draws
     from vicheck.draws import Draws
@@ -35,21 +47,30 @@ __all__ = [
     "UndefinedKhatWarning",
     "__version__",
     "check",
+    "check_blackjax",
+    "check_cmdstanpy",
+    "check_distribution",
     "check_draws",
+    "check_numpyro",
     "check_pymc",
     "check_pyro",
     "compare",
     "divergences",
     "estimates",
     "fit",
+    "from_arviz",
     "from_log_density",
     "from_numpyro",
+    "from_pymc",
+    "from_stan",
     "judge_psis",
     "khat_of",
     "psis",
     "psis_khat",
+    "read_stan_csv",
     "reference",
     "vsbc",
+    "vsbc_numpyro",
 ]
 
 __version__ = "0.2.0"
@@ -68,20 +89,29 @@ _HOMES = {
     "UndefinedKhatWarning": "vicheck.errors",
     "check": "vicheck.checking.run",
     "check_draws": "vicheck.checking.run",
+    "check_blackjax": "vicheck.checking.foreign",
+    "check_cmdstanpy": "vicheck.checking.foreign",
+    "check_distribution": "vicheck.checking.foreign",
+    "check_numpyro": "vicheck.checking.foreign",
     "check_pymc": "vicheck.checking.foreign",
     "check_pyro": "vicheck.checking.foreign",
     "compare": "vicheck.checking.comparison",
     "divergences": "vicheck.stats.divergences",
     "estimates": "vicheck.stats.estimates",
     "fit": "vicheck.vi.fit",
+    "from_arviz": "vicheck.adapters.arviz",
     "from_log_density": "vicheck.model",
-    "from_numpyro": "vicheck.adapters.numpyro",
+    "from_numpyro": "vicheck.adapters.numpyro.models",
+    "from_pymc": "vicheck.adapters.pymc",
+    "from_stan": "vicheck.adapters.stan.models",
     "judge_psis": "vicheck.verdict",
     "khat_of": "vicheck.stats.estimates",
     "psis": "vicheck.stats.psis",
     "psis_khat": "vicheck.stats.psis",
+    "read_stan_csv": "vicheck.adapters.stan.csv_files",
     "reference": "vicheck.nuts",
     "vsbc": "vicheck.calibration.run",
+    "vsbc_numpyro": "vicheck.calibration.foreign",
 }
 
 

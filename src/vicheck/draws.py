@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.records import FitStatus
+
 __all__ = ["Draws"]
 
 Floats = NDArray[np.float64]
@@ -31,6 +33,8 @@ class Draws:
     unnormalized: str = ""
     """Why ``log_q`` lacks its constant, where it does: khat and the weights need none, but the ELBO
     and the evidence do."""
+    status: FitStatus = FitStatus.CONVERGED
+    """How the fit ended, as far as it is known; `vicheck.vsbc` counts it."""
 
     def __post_init__(self) -> None:
         num_draws = len(self.log_p)

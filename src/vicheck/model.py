@@ -60,6 +60,11 @@ class Program(abc.ABC):
         """Name of each entry of z."""
         return labels(dict(self.layout))
 
+    @property
+    def identity(self) -> str:
+        """What tells the program apart from others where JAX does not see what is computed."""
+        return ""
+
     @abc.abstractmethod
     def log_density(self, z: jax.Array, data: Data) -> jax.Array:
         """Log joint density at z, the Jacobian of the constraints included."""

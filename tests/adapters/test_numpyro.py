@@ -12,7 +12,7 @@ from scipy import stats
 from scipy.special import expit, logsumexp
 
 from vicheck import model as model_module
-from vicheck.adapters.numpyro import from_numpyro
+from vicheck.adapters.numpyro.models import from_numpyro
 from vicheck.errors import ModelError
 from vicheck.model import double_precision, unravel
 from vicheck.paper import models

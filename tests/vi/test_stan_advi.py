@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from vicheck import psis_khat
-from vicheck.adapters.numpyro import from_numpyro
+from vicheck.adapters.numpyro.models import from_numpyro
 from vicheck.errors import ModelError
 from vicheck.model import double_precision, from_log_density
 from vicheck.paper.models import (

@@ -10,7 +10,7 @@ import numpyro.distributions as dist
 import optax
 import pytest
 
-from vicheck.adapters.numpyro import from_numpyro
+from vicheck.adapters.numpyro.models import from_numpyro
 from vicheck.errors import ModelError
 from vicheck.model import double_precision, from_log_density
 from vicheck.records import FitStatus

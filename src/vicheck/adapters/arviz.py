@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.draws import Draws
+from vicheck.errors import InputFileError
+
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["calibration_datatree", "to_datatree"]
+__all__ = ["calibration_datatree", "from_arviz", "to_datatree"]
 
 _ELEMENT = re.compile(r"(?P<name>.+)\[(?P<index>\d+(?:, \d+)*)\]")
 
@@ -32,6 +36,86 @@ def to_datatree(
     tree = from_dict(groups)
     tree["posterior"].attrs.update(attributes)
     return tree
+
+
+def from_arviz(data: Any) -> Draws:
+    """Read draws with their log densities from ArviZ data.
+
+    Parameters
+    ----------
+    data
+        A DataTree or InferenceData, or the path of a file of one (``.nc`` or ``.zarr``): with a
+        group ``posterior``, and ``log_p`` and ``log_q`` in ``sample_stats``, as
+        ``Check.to_arviz`` writes them. Chains are joined.
+
+    Returns
+    -------
+    Draws
+        What `vicheck.check` takes.
+
+    Raises
+    ------
+    InputFileError
+        When a group or a variable is missing, or has another number of draws.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> z = np.random.default_rng(1).normal(size=(1000, 2))
+    >>> checked = vicheck.check_draws(z, log_p=-(z**2).sum(1), log_q=-(z**2).sum(1) / 2)
+    >>> vicheck.check(vicheck.from_arviz(checked.to_arviz())).khat == checked.khat
+    True
+    """
+    if isinstance(data, str | Path):
+        return _from_file(Path(data))
+    return _from_groups(data, "the data")
+
+
+def _from_file(path: Path) -> Draws:
+    import xarray as xr
+
+    try:
+        with xr.open_datatree(path) as tree:
+            return _from_groups(tree, str(path))
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputFileError):
+            raise
+        reason = str(error).partition("\n")[0].partition(". ")[0]
+        raise InputFileError(f"{path} is not a readable file of ArviZ data: {reason}") from None
+
+
+def _from_groups(data: Any, where: str) -> Draws:
+    draws = _arrays(data, "posterior", where)
+    stats = _arrays(data, "sample_stats", where)
+    for name in ("log_p", "log_q"):
+        if name not in stats:
+            raise InputFileError(
+                f"{where} has no {name} in sample_stats, where the log densities of the draws "
+                f"belong; it has: {', '.join(stats) or 'nothing'}"
+            )
+    sizes = {name: len(array) for name, array in {**draws, **stats}.items()}
+    if len(set(sizes.values())) != 1:
+        told = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        raise InputFileError(f"{where} must have the same number of draws of all, got {told}")
+    return Draws(draws, stats["log_p"], stats["log_q"])
+
+
+def _arrays(data: Any, group: str, where: str) -> dict[str, NDArray[np.float64]]:
+    """Return the variables of a group that have draws, all chains in one row."""
+    try:
+        variables = data[group].data_vars
+    except (KeyError, TypeError, AttributeError):
+        raise InputFileError(f"{where} has no group {group!r}: expected ArviZ data") from None
+    found = {}
+    for name, array in variables.items():
+        if not {"chain", "draw"} <= set(array.dims):
+            continue
+        rest = [dim for dim in array.dims if dim not in ("chain", "draw")]
+        values = array.transpose("chain", "draw", *rest).to_numpy()
+        found[str(name)] = np.asarray(values, np.float64).reshape(-1, *values.shape[2:])
+    return found
 
 
 def calibration_datatree(

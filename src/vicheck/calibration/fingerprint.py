@@ -38,7 +38,7 @@ def _code(program: Program, quantities: Quantities, structure: Any, shapes: Any)
     z, key = jnp.zeros(program.dim), jax.random.key(0)
     simulated = jax.eval_shape(program.simulate, key, given)[1]
     data = given | jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), simulated)
-    digest = hashlib.sha256(repr(program.layout).encode())
+    digest = hashlib.sha256(f"{program.layout!r}{program.identity}".encode())
     for traced in (
         jax.make_jaxpr(program.log_density)(z, data),
         jax.make_jaxpr(program.simulate)(key, given),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from vicheck.calibration.assessment import assess, probabilities_of_draws
 from vicheck.calibration.quantities import Quantities
 from vicheck.compiling import compiled
+from vicheck.draws import Draws
 from vicheck.model import Data, Model, Program, double_precision, labels
 from vicheck.records import FitStatus
+from vicheck.stats.psis import psis_quietly
 from vicheck.vi.fit import Fit
 
 __all__ = ["Outcome", "failed", "outcome_of"]
@@ -54,7 +56,8 @@ def outcome_of(
 ) -> Outcome:
     """Run a fit and compare it with the truth; whatever goes wrong with it is an outcome too.
 
-    A fit may return a `vicheck.Fit`, named draws, or an object with a method ``marginal_cdf``.
+    A fit may return a `vicheck.Fit`, `vicheck.Draws`, named draws, or an object with a method
+    ``marginal_cdf``.
     """
     size = len(quantities.names)
     try:
@@ -71,11 +74,13 @@ def outcome_of(
         return _of_fit(found, model, quantities, truth, own, seed, num_draws)
     if hasattr(found, "marginal_cdf"):
         return _of_cdf(found, model, quantities, truth)
+    if isinstance(found, Draws):
+        return _of_weighed_draws(found, model, quantities, truth, seed)
     if isinstance(found, Mapping):
         return _of_draws(found, model, quantities, truth, seed)
     raise TypeError(
-        "fit must return named draws (a dictionary of arrays, draws first), a vicheck.Fit or an "
-        f"object with a method marginal_cdf, got {type(found).__name__}"
+        "fit must return named draws (a dictionary of arrays, draws first), vicheck.Draws, a "
+        f"vicheck.Fit or an object with a method marginal_cdf, got {type(found).__name__}"
     )
 
 
@@ -201,6 +206,20 @@ def _of_draws(
     # Ranks on the scale of the parameter itself: nothing falls where something else rises.
     p = probabilities_of_draws(columns, np.array([true[name] for name in names]), seed)
     return Outcome(p, FitStatus.CONVERGED)
+
+
+def _of_weighed_draws(
+    draws: Draws, model: Model, quantities: Quantities, truth: Floats, seed: int
+) -> Outcome:
+    """Rank the truth among draws that come with both densities, which give khat."""
+    if draws.status is FitStatus.NOT_FINITE:  # no approximation of anything
+        return failed(len(quantities.names), draws.status, draws.status.value)
+    found = _of_draws(draws.values, model, quantities, truth, seed)
+    if found.status is not FitStatus.CONVERGED:
+        return found
+    with np.errstate(invalid="ignore"):
+        smoothed = psis_quietly(draws.log_p - draws.log_q)
+    return replace(found, status=draws.status, khat=float(smoothed.khat))
 
 
 def _derived(

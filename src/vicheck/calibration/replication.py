@@ -28,6 +28,11 @@ class ReplicatedProgram(Program):
         """Names and shapes of the parameters on the unconstrained scale."""
         return self.program.layout
 
+    @property
+    def identity(self) -> str:
+        """What tells the program apart from others where JAX does not see what is computed."""
+        return self.program.identity
+
     def log_density(self, z: jax.Array, data: Data) -> jax.Array:
         observed, replicated = _parts(data)
         sites = self.program.log_likelihood(z, replicated).values()

@@ -95,9 +95,10 @@ def vsbc(
         between datasets.
     fit
         Any other way to fit: a function of the data, a dictionary of arrays, and a seed. It returns
-        named draws (a dictionary of arrays, draws first, on the parameters' own scale), an object
-        with a method ``marginal_cdf(theta)`` that returns the probability below each parameter by
-        name, or a `vicheck.Fit`. What it raises is the status of one fit, not the end of the run.
+        named draws (a dictionary of arrays, draws first, on the parameters' own scale),
+        `vicheck.Draws` (which give a khat for each dataset too), an object with a method
+        ``marginal_cdf(theta)`` that returns the probability below each parameter by name, or a
+        `vicheck.Fit`. What it raises is the status of one fit, not the end of the run.
     posterior
         Calibrate at the data that was observed: parameters are drawn from a fit to it, data are
         replicated from them, and fits are made to both. A bad first fit contaminates this.

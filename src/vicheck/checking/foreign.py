@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from vicheck.checking.run import Quantities, check
@@ -9,13 +10,87 @@ from vicheck.checking.run import Quantities, check
 if TYPE_CHECKING:
     from vicheck.checking.result import Check
 
-__all__ = ["check_pymc", "check_pyro"]
+__all__ = [
+    "check_blackjax",
+    "check_cmdstanpy",
+    "check_distribution",
+    "check_numpyro",
+    "check_pymc",
+    "check_pyro",
+]
+
+
+def check_numpyro(
+    model: Callable[..., Any],
+    guide: Callable[..., Any],
+    params: Any,
+    *args: Any,
+    num_draws: int = 100_000,
+    quantities: Quantities | None = None,
+    seed: int = 0,
+    **kwargs: Any,
+) -> Check:
+    """Check a NumPyro guide after SVI.
+
+    Parameters
+    ----------
+    model, guide
+        What SVI was given; any guide that has a density, automatic or hand-written.
+    params
+        The fitted parameters: what ``svi.run`` returned, or ``svi.get_params(state)``. With the
+        former a note says when the ELBO was still rising at the end.
+    *args, **kwargs
+        The arguments of model and guide, as they were given to SVI. Plates with a
+        ``subsample_size`` see all of their data.
+    num_draws
+        Draws from the guide.
+    quantities
+        Names to report on, or functions of all named draws; by default every parameter and
+        everything the model derives from them.
+    seed
+        The same seed gives the same bits.
+
+    Raises
+    ------
+    ModelError
+        When the guide does not cover a latent site, draws one that the model does not have, or is
+        a single point; the message names the site.
+
+    Examples
+    --------
+    >>> import jax, numpyro
+    >>> from numpyro.infer import SVI, Trace_ELBO, autoguide
+    >>> from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred
+    >>> guide = autoguide.AutoNormal(eight_schools_centred)
+    >>> svi = SVI(eight_schools_centred, guide, numpyro.optim.Adam(0.01), Trace_ELBO())
+    >>> result = svi.run(jax.random.key(0), 20_000, progress_bar=False, **EIGHT_SCHOOLS)
+    >>> checked = vicheck.check_numpyro(eight_schools_centred, guide, result, **EIGHT_SCHOOLS)
+    >>> checked.verdict.level
+    'unreliable'
+    """
+    from vicheck.adapters.numpyro.guides import draws_of_guide
+
+    drawn = draws_of_guide(model, guide, params, args, kwargs, num_draws, seed)
+    return check(drawn, quantities=quantities)
 
 
 def check_pymc(
     approx: Any, *, num_draws: int = 10_000, quantities: Quantities | None = None, seed: int = 0
 ) -> Check:
-    """Check what ``pymc.fit`` returned."""
+    """Check what ``pymc.fit`` returned.
+
+    Parameters
+    ----------
+    approx
+        A mean field or full rank approximation.
+    num_draws
+        Draws from it, at which both log densities are evaluated.
+    quantities
+        Names to report on, or functions of all named draws; by default every parameter and every
+        ``Deterministic``.
+    seed
+        The same seed gives the same bits.
+    """
     from vicheck.adapters.pymc import draws_of_approximation
 
     return check(draws_of_approximation(approx, num_draws, seed), quantities=quantities)
@@ -30,8 +105,107 @@ def check_pyro(
     seed: int = 0,
     **kwargs: Any,
 ) -> Check:
-    """Check a Pyro guide after SVI, with the parameters that lie in Pyro's store."""
-    from vicheck.adapters.pyro import draws_of_guide
+    """Check a Pyro guide after SVI, with the parameters that lie in Pyro's store.
+
+    Parameters
+    ----------
+    model, guide
+        What SVI was given; any guide that has a density, automatic or hand-written.
+    *args, **kwargs
+        The arguments of model and guide, as they were given to ``svi.step``.
+    num_draws
+        Draws from the guide.
+    quantities
+        Names to report on, or functions of all named draws; by default every latent and every
+        deterministic site.
+    seed
+        The same seed gives the same bits.
+    """
+    from vicheck.adapters.pyro.guides import draws_of_guide
 
     drawn = draws_of_guide(model, guide, args, kwargs, num_draws, seed)
     return check(drawn, quantities=quantities)
+
+
+def check_blackjax(
+    state: Any,
+    log_density: Callable[[Any], Any],
+    *,
+    num_draws: int = 100_000,
+    quantities: Quantities | None = None,
+    seed: int = 0,
+) -> Check:
+    """Check a state of BlackJAX's mean field VI, full rank VI or Pathfinder.
+
+    Parameters
+    ----------
+    state
+        The state after the last step, or what ``pathfinder.approximate`` returned first.
+    log_density
+        The function that BlackJAX was given: of one position, on the unconstrained scale.
+    num_draws
+        Draws from the approximation.
+    quantities
+        Names to report on, or functions of all named draws.
+    seed
+        The same seed gives the same bits.
+    """
+    from vicheck.adapters.blackjax import draws_of_state
+
+    drawn = draws_of_state(state, log_density, num_draws, seed)
+    return check(drawn, quantities=quantities)
+
+
+def check_distribution(
+    q: Any,
+    log_density: Callable[[Any], Any],
+    *,
+    num_draws: int = 100_000,
+    quantities: Quantities | None = None,
+    seed: int = 0,
+) -> Check:
+    """Check anything that has the methods ``sample`` and ``log_prob``.
+
+    Parameters
+    ----------
+    q
+        A distribution of NumPyro, Distrax or TensorFlow Probability on JAX, or an object like them:
+        ``sample(key, (n,))`` or ``sample(seed=key, sample_shape=n)`` draws, and ``log_prob`` gives
+        the density of draws.
+    log_density
+        Log joint density of one draw, in JAX, of the same variable as ``log_prob``: when q is a
+        distribution of parameters on their own scale, without the Jacobian of a transform.
+    num_draws
+        Draws from it.
+    quantities
+        Names to report on, or functions of all named draws.
+    seed
+        The same seed gives the same bits.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, numpyro.distributions as dist
+    >>> q = dist.Normal(0.0, 0.9).expand([2]).to_event(1)
+    >>> checked = vicheck.check_distribution(q, lambda x: -jnp.sum(x**2) / 2)
+    >>> checked.verdict.level
+    'good'
+    """
+    from vicheck.adapters.distributions import draws_of_distribution
+
+    drawn = draws_of_distribution(q, log_density, num_draws, seed)
+    return check(drawn, quantities=quantities)
+
+
+def check_cmdstanpy(fit: Any, *, quantities: Quantities | None = None) -> Check:
+    """Check a ``CmdStanVB``, ``CmdStanPathfinder`` or ``CmdStanLaplace`` of CmdStanPy.
+
+    Parameters
+    ----------
+    fit
+        The object; the file it has written is read, as by `vicheck.read_stan_csv`.
+    quantities
+        Names to report on, or functions of all named draws.
+    """
+    from vicheck.adapters.stan.cmdstanpy import draws_of_cmdstanpy
+
+    return check(draws_of_cmdstanpy(fit), quantities=quantities)

@@ -29,6 +29,8 @@ Quantities = Mapping[str, Callable[..., Any]] | Sequence[str]
 _KEPT_BYTES = 2**30
 """Quantities are kept for as many draws as fit into this."""
 _GROWTH_FROM = 1000
+_SEEN, _MOST_COLUMNS = 2000, 40
+"""Draws, and parameters at most, with which the scale of log_q is looked at."""
 _LEAST_PART = 0.01
 """Of the mixture, for an optimum whose ELBO leaves it less: that is only a bound on its mass."""
 
@@ -172,7 +174,26 @@ def check_draws(
     arrays = _named(draws, names, p.size)
     if quantities is not None:
         arrays = {name: np.asarray(of(draws), float) for name, of in quantities.items()}
-    return _check_given(Draws(arrays, p, q), None)
+    return check(Draws(arrays, p, q, notes=_scale_notes(arrays, q)))
+
+
+def _scale_notes(arrays: Mapping[str, Floats], log_q: Floats) -> tuple[str, ...]:
+    """Say so when log_q is seen to be a density of parameters on their own scale."""
+    from vicheck.stats.constraint_search import is_on_constrained_scale
+
+    size = sum(array[0].size for array in arrays.values())
+    if size > _MOST_COLUMNS or not len(log_q):
+        return ()
+    columns = np.concatenate([a[:_SEEN].reshape(len(a[:_SEEN]), -1) for a in arrays.values()], 1)
+    found = is_on_constrained_scale(columns, log_q[:_SEEN])
+    if not found:
+        return ()
+    names = _labels({name: array.shape[1:] for name, array in arrays.items()})
+    told = ", ".join(names[column] for column in found)
+    return (
+        f"log_q is a density of {told} as they are, not on the unconstrained scale: with a log_p "
+        "that includes the Jacobian add it to log_q too (for a positive x that is log x).",
+    )
 
 
 def _check_given(draws: Draws, quantities: Quantities | None) -> Check:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,19 +13,23 @@ from rich.console import Console
 
 from vicheck.cli.application import app
 from vicheck.cli.loading import Family, Solver, answer, load_model, require_directories
-from vicheck.cli.printing import EX_USAGE, fail
+from vicheck.cli.printing import EX_NOINPUT, EX_USAGE, fail
 from vicheck.errors import ModelError
 
 if TYPE_CHECKING:
     from vicheck.checking.result import Check
+    from vicheck.draws import Draws
     from vicheck.vi.solution import Report
 
 __all__: list[str] = []
 
-_HELP = """Fit a model by variational inference and check the fit.
+_HELP = """Check a fit, or fit a model by variational inference and check that.
 
-MODEL is file.py:name or package.module:name, a NumPyro function or a vicheck
-Model; the data file holds its arguments by name.
+WHAT is a model to fit: file.py:name or package.module:name, a NumPyro function
+or a vicheck Model, or a program.stan; the data file holds its arguments by
+name. Or it is a fit made elsewhere: the CSV file of Stan's ADVI, Pathfinder or
+Laplace approximation, or ArviZ data (.nc) with log_p and log_q in
+sample_stats; options of fitting do not apply to it.
 
 Exit status: 0 good, 1 usable with care, 2 not reliable; 64 and up for
 errors, among them 65 when khat is undefined and no verdict can be given.
@@ -34,12 +39,19 @@ Examples:
   vicheck check schools.py:centred --data schools.json
 
   vicheck check model.py --data data.csv --family full_rank --json
+
+  vicheck check schools.stan --data schools.json
+
+  vicheck check output.csv
 """
 
 
 @app.command("check", help=_HELP)
 def _check(
-    model: Annotated[str, typer.Argument(help="file.py:name or package.module:name.")],
+    what: Annotated[
+        str,
+        typer.Argument(help="file.py:name, package.module:name, a .stan, Stan .csv or .nc file."),
+    ],
     data: Annotated[
         str | None, typer.Option(help="A .json, .npz or .csv file with the model's arguments.")
     ] = None,
@@ -57,8 +69,39 @@ def _check(
     """Load a model and its data, fit, check and print."""
     require_directories(report, save)
     with _progress() as tell:
-        checked = _run(model, data, observed, family, solver, draws, seed, tell)
+        if Path(what).suffix in _FITS:
+            checked = _check_file(what, data)
+        else:
+            checked = _run(what, data, observed, family, solver, draws, seed, tell)
     answer(checked, as_json=as_json, report=report, save=save)
+
+
+def _check_file(path: str, data: str | None) -> Check:
+    """Check a fit that was made elsewhere."""
+    from vicheck.checking.run import check
+
+    if data is not None:
+        fail(f"--data goes with a model, but {path} is a fit that has its data", EX_USAGE)
+    try:
+        return check(_FITS[Path(path).suffix](path))
+    except OSError as error:
+        fail(f"cannot read {path}: {error.strerror or error}", EX_NOINPUT)
+
+
+def _stan_csv(path: str) -> Draws:
+    from vicheck.adapters.stan.csv_files import read_stan_csv
+
+    return read_stan_csv(path)
+
+
+def _arviz(path: str) -> Draws:
+    from vicheck.adapters.arviz import from_arviz
+
+    return from_arviz(path)
+
+
+_FITS = {".csv": _stan_csv, ".nc": _arviz}
+"""How to read files of fits, by how their names end."""
 
 
 def _run(

@@ -58,7 +58,14 @@ def load_model(
         except OSError as error:
             fail(f"cannot read {data}: {error.strerror or error}", EX_NOINPUT)
     tell("loading JAX")
-    from vicheck.adapters.numpyro import from_numpyro
+    if Path(spec).suffix == ".stan":
+        from vicheck.adapters.stan.models import from_stan
+
+        if not Path(spec).is_file():
+            fail(f"cannot read {spec}: there is no such file", EX_NOINPUT)
+        tell("compiling the Stan program")
+        return from_stan(spec, arguments, observed=tuple(observed or ("y",)))
+    from vicheck.adapters.numpyro.models import from_numpyro
     from vicheck.model import Model
 
     loaded = load_model_function(spec)

@@ -21,13 +21,18 @@ from numpyro.primitives import Messenger
 from vicheck.errors import ModelError
 from vicheck.model import Data, Layout, Model, Program, as_data, double_precision, ravel, unravel
 
-__all__ = ["from_numpyro"]
+__all__ = ["NumpyroProgram", "WholePlates", "from_numpyro", "tracing"]
 
 _BOUNDED_ABOVE = (type(constraints.less_than(0.0)), type(constraints.less_than_eq(0.0)))
 _INDEPENDENT = type(constraints.independent(constraints.real, 1))
 _TRACING = threading.RLock()
 """NumPyro keeps what it traces in one stack for the whole process: one thread at a time."""
 _HINT_DISCRETE = "marginalise it out, for example with dist.MixtureSameFamily"
+
+
+def tracing() -> Any:
+    """Return the context to trace in."""
+    return _TRACING
 
 
 def from_numpyro(
@@ -90,7 +95,7 @@ def from_numpyro(
         else:
             fixed[name] = _hashable(name, value)
     missing = tuple(name for name in targets if name not in data)
-    draft = _NumpyroProgram(model_fn, tuple(fixed.items()), tuple(targets.items()), (), ())
+    draft = NumpyroProgram(model_fn, tuple(fixed.items()), tuple(targets.items()), (), ())
     with double_precision():
         filled = data | draft.imagine(data, missing)
         program = draft.with_layout(filled)
@@ -99,7 +104,7 @@ def from_numpyro(
 
 
 @dataclass(frozen=True)
-class _NumpyroProgram(Program):
+class NumpyroProgram(Program):
     """A NumPyro function with everything but its arrays."""
 
     function: Callable[..., Any]
@@ -115,14 +120,14 @@ class _NumpyroProgram(Program):
     """Parameters that are bounded above only: they fall where z rises."""
 
     def log_density(self, z: jax.Array, data: Data) -> jax.Array:
-        return self._log_density(_WholePlates(self.function), z, data)
+        return self._log_density(WholePlates(self.function), z, data)
 
     def log_density_of_minibatch(self, z: jax.Array, data: Data, key: jax.Array) -> jax.Array:
         return self._log_density(handlers.seed(self.function, key), z, data)
 
     def _log_density(self, function: Callable[..., Any], z: jax.Array, data: Data) -> jax.Array:
-        with _TRACING:
-            return -potential_energy(function, (), self._arguments(data), unravel(z, self.layout))
+        with tracing():
+            return -potential_energy(function, (), self.arguments(data), unravel(z, self.layout))
 
     def is_elementwise(self, name: str) -> bool:
         return name not in self.joint
@@ -132,11 +137,11 @@ class _NumpyroProgram(Program):
         return bool(self.subsampled)
 
     def constrain(self, z: jax.Array, data: Data) -> dict[str, jax.Array]:
-        with _TRACING:
+        with tracing():
             values = constrain_fn(
-                _WholePlates(self.function),
+                WholePlates(self.function),
                 (),
-                self._arguments(data),
+                self.arguments(data),
                 unravel(z, self.layout),
                 return_deterministic=True,
             )
@@ -145,12 +150,19 @@ class _NumpyroProgram(Program):
         return {name: jnp.asarray(values[name], float) for name in order}
 
     def unconstrain(self, theta: Mapping[str, Any], data: Data) -> jax.Array:
+        return self.unconstrain_with_jacobian(theta, data)[0]
+
+    def unconstrain_with_jacobian(
+        self, theta: Mapping[str, Any], data: Data
+    ) -> tuple[jax.Array, jax.Array]:
+        """Return z, and the log of how much volume of theta one of z makes."""
         sites = self._trace(theta, data)
-        inverse = {
-            name: biject_to(sites[name]["fn"].support).inv(jnp.asarray(theta[name], float))
-            for name, _ in self.layout
-        }
-        return ravel(inverse, self.layout)
+        inverse, total = {}, jnp.zeros(())
+        for name, _ in self.layout:
+            transform, value = biject_to(sites[name]["fn"].support), jnp.asarray(theta[name], float)
+            inverse[name] = transform.inv(value)
+            total += jnp.sum(transform.log_abs_det_jacobian(inverse[name], value))
+        return ravel(inverse, self.layout), total
 
     def log_likelihood(self, z: jax.Array, data: Data) -> dict[str, jax.Array]:
         sites = self._trace(self.constrain(z, data), data)
@@ -173,6 +185,12 @@ class _NumpyroProgram(Program):
         sites = self._draw(key, data, self.constrain(z, data))
         return {name: sites[site]["value"] for name, site in self.targets}
 
+    def example(self, data: Data, missing: tuple[str, ...]) -> Data:
+        """Return data of the right shapes, as far as it is missing drawn from the model."""
+        if not missing:
+            return data
+        return data | jax.tree.map(np.asarray, self.simulate(jax.random.key(0), data)[1])
+
     def imagine(self, data: Data, missing: tuple[str, ...]) -> Data:
         """Return arrays of the right shapes in place of data that has not been given."""
         if not missing:
@@ -188,7 +206,7 @@ class _NumpyroProgram(Program):
         shapes = {name: sites[targets[name]]["fn"] for name in missing}
         return {name: np.zeros(fn.shape(), _dtype(fn)) for name, fn in shapes.items()}
 
-    def with_layout(self, data: Data) -> _NumpyroProgram:
+    def with_layout(self, data: Data) -> NumpyroProgram:
         """Return the program that knows its parameters, or say why the model cannot be used."""
         layout, subsampled, joint, decreasing = [], [], [], []
         for name, site in self._sites_at_zero(data).items():
@@ -213,7 +231,7 @@ class _NumpyroProgram(Program):
             layout.append((name, tuple(transform.inverse_shape(site["fn"].shape()))))
         if not layout:
             raise ModelError("the model has no parameters: every site is observed")
-        return _NumpyroProgram(
+        return NumpyroProgram(
             self.function,
             self.fixed,
             self.targets,
@@ -260,25 +278,26 @@ class _NumpyroProgram(Program):
                 bad.append(f"site {name!r} (log density {value})")
         return ", ".join(bad) or "the Jacobian of a constraint"
 
-    def _arguments(self, data: Data) -> dict[str, Any]:
+    def arguments(self, data: Data) -> dict[str, Any]:
+        """Return all that the function is called with."""
         return {**dict(self.fixed), **data}
 
     def _trace(self, theta: Mapping[str, Any], data: Data) -> dict[str, Any]:
         known = {name: theta[name] for name, _ in self.layout}
-        function = handlers.substitute(_WholePlates(self.function), data=known)
-        with _TRACING:
-            return handlers.trace(function).get_trace(**self._arguments(data))
+        function = handlers.substitute(WholePlates(self.function), data=known)
+        with tracing():
+            return handlers.trace(function).get_trace(**self.arguments(data))
 
     def _draw(
         self, key: jax.Array, data: Data, theta: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Draw every site, or those that are not parameters given in ``theta``."""
         observed = {name for name, _ in self.targets}
-        arguments = self._arguments({k: v for k, v in data.items() if k not in observed})
+        arguments = self.arguments({k: v for k, v in data.items() if k not in observed})
         known = {} if theta is None else {name: theta[name] for name, _ in self.layout}
-        function = handlers.substitute(_NoImproper(_WholePlates(self.function)), data=known)
+        function = handlers.substitute(_NoImproper(WholePlates(self.function)), data=known)
         function = handlers.seed(function, key)
-        with _TRACING:
+        with tracing():
             sites = handlers.trace(function).get_trace(**arguments, **dict.fromkeys(observed))
         for name, site in self.targets:
             if site not in sites:
@@ -291,19 +310,19 @@ class _NumpyroProgram(Program):
     def _sites_at_zero(self, data: Data) -> dict[str, Any]:
         """Trace the model at z = 0, its shapes only: nothing is computed."""
         captured: dict[str, Any] = {}
-        arguments = self._arguments(data)
+        arguments = self.arguments(data)
         try:
             inspect.signature(self.function).bind(**arguments)
         except TypeError as error:
             raise ModelError(f"the arguments do not fit the model: {error}") from error
 
         def run(key: jax.Array, data: Data) -> None:
-            function = handlers.substitute(_WholePlates(self.function), substitute_fn=_at_zero)
+            function = handlers.substitute(WholePlates(self.function), substitute_fn=_at_zero)
             function = handlers.seed(function, key)
-            captured.update(handlers.trace(function).get_trace(**self._arguments(data)))
+            captured.update(handlers.trace(function).get_trace(**self.arguments(data)))
 
         try:
-            with _TRACING:
+            with tracing():
                 jax.eval_shape(run, jax.random.key(0), data)
         except ModelError:
             raise
@@ -316,7 +335,7 @@ class _NumpyroProgram(Program):
         return captured
 
 
-class _WholePlates(Messenger):  # type: ignore[misc]
+class WholePlates(Messenger):  # type: ignore[misc]
     """Give every plate all of its data, and remember the ``subsample_size`` it asked for."""
 
     def process_message(self, msg: Any) -> None:

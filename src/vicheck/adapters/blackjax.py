@@ -1,0 +1,63 @@
+"""BlackJAX: states of mean field VI, full rank VI and Pathfinder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from vicheck.adapters.distributions import evaluate, named
+from vicheck.draws import Draws
+from vicheck.errors import require_extra
+from vicheck.model import double_precision
+
+__all__ = ["draws_of_state"]
+
+_KNOWN = "MFVIState, FRVIState or PathfinderState"
+
+
+def draws_of_state(
+    state: Any, log_density: Callable[[Any], Any], num_draws: int, seed: int
+) -> Draws:
+    """Draw from what a state describes, with both log densities, in float64."""
+    require_extra("blackjax")
+    from blackjax.vi import fullrank_vi, meanfield_vi, pathfinder
+
+    key = jax.random.key(seed)
+    with double_precision():
+        state = jax.tree.map(_wide, state)
+        if isinstance(state, meanfield_vi.MFVIState):
+            draws = meanfield_vi.sample(key, state, num_draws)
+            log_q_of = meanfield_vi.generate_meanfield_logdensity(state.mu, state.rho)
+            log_q, kind = evaluate(log_q_of, draws, num_draws), "mean field VI"
+        elif isinstance(state, fullrank_vi.FRVIState):
+            draws = fullrank_vi.sample(key, state, num_draws)
+            log_q_of = fullrank_vi.generate_fullrank_logdensity(state.mu, state.chol_params)
+            log_q, kind = evaluate(log_q_of, draws, num_draws), "full rank VI"
+        elif isinstance(state, pathfinder.PathfinderState):
+            draws, log_q = pathfinder.sample(key, state, num_draws)
+            kind = "Pathfinder"
+        else:
+            raise TypeError(_refusal(state))
+        log_p = evaluate(log_density, draws, num_draws)
+    return Draws(named(draws), log_p, np.asarray(log_q, np.float64), title=f"{kind} (BlackJAX)")
+
+
+def _refusal(state: Any) -> str:
+    name = type(state).__name__
+    reasons = {
+        "MultipathfinderState": "its draws come from several paths at once: check the paths' own "
+        "states one by one",
+        "SVGDState": "particles have no density",
+        "SchrodingerFollmerState": "its draws have no density",
+    }
+    return f"state must be a {_KNOWN} of BlackJAX, got {name}" + (
+        f": {reasons[name]}" if name in reasons else ""
+    )
+
+
+def _wide(leaf: Any) -> Any:
+    array = np.asarray(leaf)
+    return array.astype(np.float64) if array.dtype.kind == "f" else array

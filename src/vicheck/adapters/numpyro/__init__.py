@@ -1,0 +1,1 @@
+"""NumPyro: models, and guides after SVI."""

@@ -1,0 +1,310 @@
+"""NumPyro guides, automatic or hand-written: draws from them, and fits of them by SVI."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from numpy.typing import NDArray
+from numpyro import handlers
+from numpyro.distributions import Delta
+from numpyro.infer import SVI, Trace_ELBO
+
+from vicheck.adapters.numpyro.models import NumpyroProgram, WholePlates, from_numpyro, tracing
+from vicheck.compiling import compiled
+from vicheck.draws import Draws
+from vicheck.errors import ModelError
+from vicheck.model import Data, Model, double_precision
+from vicheck.records import FitStatus
+
+__all__ = ["SviFit", "draws_of_guide", "still_rising"]
+
+Floats = NDArray[np.float64]
+
+_CHUNK = 4096
+_KEPT_BYTES = 2**30
+"""Draws are kept for as many as fit into this; densities for all."""
+_LEAST_GAIN = 0.1
+"""Nats that the ELBO gains over the last fifth of the steps of a run that has not converged."""
+
+
+def draws_of_guide(
+    model: Callable[..., Any],
+    guide: Callable[..., Any],
+    params: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    num_draws: int,
+    seed: int,
+) -> Draws:
+    """Draw from a guide with fitted parameters, with both log densities, in float64."""
+    values, losses = _params_of(params)
+    with double_precision():
+        fixed = jax.tree.map(_wide, values)
+        target = from_numpyro(_without_params(model, fixed, args, kwargs), *args,
+                              observed=(), **kwargs)  # fmt: skip
+        approximation = Guide(_program_of(target), guide)
+        approximation.check(fixed, target.data)
+        log_p, log_q, theta = approximation.draw(fixed, target.data, num_draws, seed)
+    name = type(guide).__name__ if hasattr(guide, "get_posterior") else _name_of(guide)
+    note = still_rising(losses)
+    return Draws(
+        theta,
+        log_p,
+        log_q,
+        title=f"{name} of {target.dim} parameters (NumPyro)",
+        notes=(note,) if note else (),
+    )
+
+
+@dataclass(frozen=True)
+class Guide:
+    """A guide beside the program it approximates; compared by value, as code is compiled for it."""
+
+    program: NumpyroProgram
+    guide: Callable[..., Any]
+
+    @property
+    def dim(self) -> int:
+        """Length of z: how large the model is."""
+        return self.program.dim
+
+    def check(self, params: Mapping[str, Any], data: Data) -> None:
+        """Run the guide once, so that it is set up, and say which sites do not fit the model."""
+        sites = self._trace(jax.random.key(0), params, data)
+        names = {name for name, _ in self.program.layout}
+        drawn = {
+            name: site
+            for name, site in sites.items()
+            if site["type"] == "sample" and not site["is_observed"]
+        }
+        for name in names:
+            if name not in sites:
+                raise ModelError(
+                    f"the guide does not cover the latent site {name!r} of the model; it has: "
+                    f"{', '.join(drawn) or 'none'}"
+                )
+        for name, site in drawn.items():
+            if name not in names and not site["infer"].get("is_auxiliary", False):
+                raise ModelError(
+                    f"the guide draws a site {name!r} that the model does not have: mark it with "
+                    "infer={'is_auxiliary': True}, or give it the name of a site of the model; "
+                    f"the model has: {', '.join(sorted(names))}"
+                )
+        if all(_is_point(site["fn"]) for site in drawn.values()):
+            raise ModelError(
+                "the guide is a point, which has no density: khat is not defined for it (an "
+                "AutoDelta guide finds the mode only)"
+            )
+        missing = [
+            name for name, site in sites.items() if site["type"] == "param" and name not in params
+        ]
+        if missing:
+            raise ModelError(f"params lacks {', '.join(missing)}, which the guide needs")
+
+    def one(self, key: jax.Array, params: Any, data: Data) -> tuple[jax.Array, jax.Array, Any]:
+        """Return log p, log q and the parameters of one draw."""
+        sites = self._trace(key, params, data)
+        log_q: Any = 0.0
+        for site in sites.values():
+            if site["type"] == "sample" and not site["is_observed"]:
+                log_q = log_q + jnp.sum(site["fn"].log_prob(site["value"]))
+        theta = {name: sites[name]["value"] for name, _ in self.program.layout}
+        z, log_jacobian = self.program.unconstrain_with_jacobian(theta, data)
+        return self.program.log_density(z, data), log_q + log_jacobian, z
+
+    def draw(
+        self, params: Any, data: Data, num_draws: int, seed: int
+    ) -> tuple[Floats, Floats, dict[str, Floats]]:
+        """Return log p, log q and named draws; of the latter as many as memory allows."""
+        size = min(_CHUNK, num_draws)
+        parts: list[Any] = []
+        kept: list[dict[str, Floats]] = []
+        room = _KEPT_BYTES
+        for index in range(-(-num_draws // size)):
+            keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), index), size)
+            log_p, log_q, theta = jax.device_get(_evaluate(self, keys, params, data))
+            parts.append((log_p, log_q))
+            room -= sum(array.nbytes for array in theta.values())
+            if room > 0 or not kept:
+                kept.append(theta)
+        log_p, log_q = (np.concatenate(each)[:num_draws] for each in zip(*parts, strict=True))
+        order = [name for name, _ in self.program.layout]
+        order += [name for name in kept[0] if name not in order]
+        named = {name: np.concatenate([each[name] for each in kept])[:num_draws] for name in order}
+        return log_p, log_q, named
+
+    def _trace(self, key: jax.Array, params: Any, data: Data) -> dict[str, Any]:
+        guide = handlers.seed(handlers.substitute(WholePlates(self.guide), data=params), key)
+        with tracing():
+            return dict(handlers.trace(guide).get_trace(**self.program.arguments(data)))
+
+
+@compiled
+def _evaluate(approximation: Guide, keys: Any, params: Any, data: Data) -> Any:
+    def one(key: jax.Array) -> Any:
+        log_p, log_q, z = approximation.one(key, params, data)
+        return log_p, log_q, approximation.program.constrain(z, data)
+
+    return jax.vmap(one)(keys)
+
+
+@dataclass(frozen=True)
+class SviFit:
+    """Fits a guide by SVI: a function of data and seed, as `vicheck.vsbc` takes it."""
+
+    program: NumpyroProgram
+    model: Callable[..., Any]
+    guide: Callable[..., Any]
+    optim: Any
+    loss: Any
+    num_steps: int
+    num_draws: int
+    double: bool
+    """Whether the user computes in float64; SVI then does too."""
+
+    def __call__(self, data: Data, seed: int) -> Draws:
+        """Run SVI from a fresh start and draw from the guide."""
+        approximation = Guide(self.program, self.guide)
+        with jax.enable_x64(self.double):
+            before, after = jax.device_get(_run_svi(self, jax.random.key(seed), data))
+        with double_precision():
+            earlier, (log_p, log_q, theta) = (
+                approximation.draw(jax.tree.map(_wide, each), data, self.num_draws, seed)
+                for each in (before, after)
+            )
+        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(after)):
+            return Draws(theta, log_p, log_q, status=FitStatus.NOT_FINITE)
+        # The same random numbers at both ends: their difference is far better known than either.
+        gain = (log_p - log_q) - (earlier[0] - earlier[1])
+        rising = gain.mean() > max(_LEAST_GAIN, 3.0 * gain.std() / np.sqrt(gain.size))
+        status = FitStatus.MAX_ITERATIONS if rising else FitStatus.CONVERGED
+        return Draws(theta, log_p, log_q, status=status)
+
+    @property
+    def dim(self) -> int:
+        """Length of z: how large the model is."""
+        return self.program.dim
+
+    def prepare(self, data: Data) -> None:
+        """Set the guide up on data of the right shapes: within compiled code it would leak."""
+        svi = SVI(self.model, self.guide, self.optim, self.loss)
+        with tracing():
+            svi.init(jax.random.key(0), **self.program.arguments(data))
+
+    def run(self, key: jax.Array, data: Data) -> tuple[Any, Any]:
+        """Return the parameters after four fifths of the steps, and after all of them."""
+        svi = SVI(self.model, self.guide, self.optim, self.loss)
+        arguments = self.program.arguments(data)
+
+        def step(state: Any, _: Any) -> Any:
+            return svi.update(state, **arguments)
+
+        last = self.num_steps // 5
+        with tracing():
+            state = svi.init(key, **arguments)
+            state, _ = lax.scan(step, state, None, length=self.num_steps - last)
+            early = svi.get_params(state)
+            state, _ = lax.scan(step, state, None, length=last)
+            return early, svi.get_params(state)
+
+
+@compiled
+def _run_svi(fit: SviFit, key: jax.Array, data: Data) -> tuple[Any, Any]:
+    return fit.run(key, data)
+
+
+def fit_by_svi(
+    target: Model,
+    guide: Callable[..., Any],
+    optim: Any,
+    num_steps: int,
+    loss: Any,
+    num_draws: int,
+) -> SviFit:
+    """Return fits of a guide to a model's data, ready to be run."""
+    program = _program_of(target)
+    double = bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+    fit = SviFit(
+        program, program.function, guide, optim, loss or Trace_ELBO(), num_steps, num_draws, double
+    )
+    with jax.enable_x64(double):
+        fit.prepare(program.example(target.data, target.missing))
+    return fit
+
+
+def still_rising(losses: Any) -> str:
+    """Say so when the ELBO was still rising at the end of a run; else return nothing.
+
+    The last fifth of the losses in two halves, whose means are compared. Each loss has fresh random
+    numbers, so their spread tells the error.
+    """
+    if losses is None or len(losses) < 100:
+        return ""
+    last = np.asarray(losses, float)[-(len(losses) // 5) :]
+    before, after = np.array_split(last, 2)
+    error = np.sqrt(before.var(ddof=1) / before.size + after.var(ddof=1) / after.size)
+    gain = before.mean() - after.mean()
+    if not np.isfinite(gain):
+        return "The loss was not finite at the end of the run."
+    if gain < max(3.0 * error, 0.01):
+        return ""
+    return (
+        f"The ELBO was still rising at the end of the run, by {gain:.2g} nats over its last "
+        f"{after.size} steps: it has not converged, run it longer."
+    )
+
+
+def _params_of(params: Any) -> tuple[dict[str, Any], Any]:
+    """Return the values, and the losses where they are known."""
+    losses = getattr(params, "losses", None)
+    values = getattr(params, "params", params)
+    if not isinstance(values, Mapping):
+        raise TypeError(
+            "params must be the dictionary that svi.get_params returns, or the result of svi.run, "
+            f"got {type(params).__name__}"
+        )
+    return dict(values), losses
+
+
+def _without_params(
+    model: Callable[..., Any], params: Mapping[str, Any], args: Any, kwargs: Any
+) -> Callable[..., Any]:
+    """Return the model at fixed values of its own ``numpyro.param`` sites, where it has any."""
+    with tracing():
+        sites = handlers.trace(handlers.seed(model, jax.random.key(0))).get_trace(*args, **kwargs)
+    own = [name for name, site in sites.items() if site["type"] == "param"]
+    absent = [name for name in own if name not in params]
+    if absent:
+        raise ModelError(f"params lacks {', '.join(absent)}, which the model needs")
+    if not own:
+        return model
+    fixed = handlers.substitute(model, data={name: params[name] for name in own})
+    return functools.wraps(model)(handlers.block(fixed, hide=own))
+
+
+def _program_of(target: Model) -> NumpyroProgram:
+    program = target.program
+    assert isinstance(program, NumpyroProgram)
+    return program
+
+
+def _is_point(fn: Any) -> bool:
+    while hasattr(fn, "base_dist"):
+        fn = fn.base_dist
+    return isinstance(fn, Delta)
+
+
+def _name_of(function: Any) -> str:
+    return f"guide {getattr(function, '__name__', type(function).__name__)}"
+
+
+def _wide(value: Any) -> Any:
+    array = np.asarray(value)
+    return array.astype(np.float64) if array.dtype.kind == "f" else array

@@ -1,0 +1,128 @@
+"""Models written in PyMC, and fits that PyMC and pymc-extras made.
+
+Tested with PyMC 5.28, PyTensor 2.38 and pymc-extras 0.10. Only names are used that PyMC 6.2 and
+PyTensor 3.3 have too, by their sources; there it is not tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from vicheck.draws import Draws
+from vicheck.errors import ModelError, require_extra
+from vicheck.model import Model
+
+__all__ = ["draws_of_approximation", "from_pymc"]
+
+
+def from_pymc(model: Any, *, observed: Mapping[str, Any] | Sequence[str] | None = None) -> Model:
+    """Take a model written in PyMC.
+
+    Parameters
+    ----------
+    model
+        A ``pymc.Model``. What its variables observe, and every ``pm.Data``, become the model's
+        data, which `vicheck.fit` can replace without compiling again. Data observed as a plain
+        array goes by the name of the variable, data in a ``pm.Data`` by that of the latter; arrays
+        that are used in any other way are fixed.
+    observed
+        Variables that are observed although the model leaves them free: their names, with the data
+        still to be given to `vicheck.fit`, or a dictionary of names and data.
+
+    Returns
+    -------
+    Model
+        With the log joint density on the flat unconstrained vector, Jacobians included, in float64.
+        Models with ``pm.Minibatch`` have the density of all the data.
+
+    Raises
+    ------
+    ModelError
+        For discrete parameters, models in float32, operations that JAX does not have, and data
+        that does not fit; the message names the variable.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> with pm.Model() as coin:
+    ...     p = pm.Beta("p", 1, 1)
+    ...     y = pm.Bernoulli("y", p, observed=[1, 1, 0])
+    >>> model = from_pymc(coin)
+    >>> model.coordinates
+    ('p',)
+    """
+    require_extra("pymc")
+    import pymc as pm
+
+    from vicheck.adapters.pymc.graphs import observing
+    from vicheck.adapters.pymc.program import model_of
+
+    if not isinstance(model, pm.Model):
+        raise TypeError(f"model must be a pymc.Model, got {type(model).__name__}")
+    if not observed:
+        return model_of(model)
+    names = _observed_names(model, observed)
+    taken = model_of(observing(model, names))
+    if isinstance(observed, Mapping):
+        return taken.given(observed)
+    rest = {name: value for name, value in taken.data.items() if name not in names}
+    return Model(taken.program, rest, names)
+
+
+def draws_of_approximation(approx: Any, num_draws: int, seed: int) -> Draws:
+    """Draw from a fit that PyMC or pymc-extras made, with both log densities at the same draws.
+
+    Parameters
+    ----------
+    approx
+        What ``pymc.fit`` returned, mean-field or full-rank; or, in the context of its model, what
+        ``pymc_extras.fit`` returned for ``"dadvi"`` or ``"laplace"``, or for ``"pathfinder"`` with
+        ``importance_sampling=None`` and ``store_diagnostics=True``.
+    num_draws
+        How many; Pathfinder's result holds its own draws and no others can be had.
+    seed
+        The same seed gives the same bits.
+
+    Returns
+    -------
+    Draws
+        Parameters on their own scale and deterministics, log p with the Jacobian, and log q.
+
+    Raises
+    ------
+    TypeError
+        When the density of the approximation is not known.
+    """
+    require_extra("pymc")
+    from pymc.variational.inference import Inference
+    from pymc.variational.opvi import Approximation
+
+    from vicheck.adapters.pymc.approximations import draws_of_group_approximation, draws_of_result
+
+    for name, value, least in (("num_draws", num_draws, 1), ("seed", seed, 0)):
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+            raise ValueError(f"{name} must be an integer from {least} on, got {value!r}")
+    if isinstance(approx, Approximation):
+        return draws_of_group_approximation(approx, int(num_draws), int(seed))
+    if isinstance(approx, xr.DataTree) or type(approx).__name__ == "InferenceData":
+        return draws_of_result(approx, int(num_draws), int(seed))
+    hint = ": give what its method fit returned" if isinstance(approx, Inference) else ""
+    raise TypeError(
+        "approx must be what pymc.fit or pymc_extras.fit returned, got "
+        f"{type(approx).__name__}{hint}"
+    )
+
+
+def _observed_names(model: Any, observed: Any) -> tuple[str, ...]:
+    if isinstance(observed, str):
+        raise ModelError(f"observed must be a tuple of names, got the string {observed!r}")
+    free = [rv.name for rv in model.free_RVs]
+    for name in observed:
+        if name not in free:
+            known = ", ".join(free) or "none"
+            raise ModelError(f"observed has {name!r}, but the model's free variables are: {known}")
+    return tuple(observed)

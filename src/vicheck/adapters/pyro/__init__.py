@@ -1,0 +1,1 @@
+"""Pyro: guides after SVI."""

@@ -1,0 +1,1 @@
+"""Stan: programs that it evaluates, and the files that it writes."""

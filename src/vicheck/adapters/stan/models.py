@@ -1,0 +1,401 @@
+"""Models written in Stan: JAX asks Stan for densities and gradients."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from vicheck.adapters.host_calls import call_on_host
+from vicheck.adapters.stan.bridge import as_json
+from vicheck.adapters.stan.names import StanArray, arrays_of, flatten
+from vicheck.adapters.stan.sources import (
+    Source,
+    StanModel,
+    constrain_rows,
+    gradient_rows,
+    source_of,
+    value_rows,
+)
+from vicheck.errors import ModelError
+from vicheck.model import Data, Layout, Model, Program, as_data
+
+__all__ = ["from_stan"]
+
+Floats = NDArray[np.float64]
+Simulator = Callable[[np.random.Generator, Data], Mapping[str, Any]]
+
+_SUFFIX = "_sim"
+_PROBE = 0.1
+"""How far an entry of z is moved to see what depends on it."""
+_STEP = 6e-6
+"""Relative step of central differences of gradients: the cube root of the rounding error."""
+
+
+def from_stan(
+    program: Any,
+    data: Mapping[str, Any] | None = None,
+    *,
+    observed: tuple[str, ...] = ("y",),
+    simulator: Simulator | Mapping[str, str] | None = None,
+) -> Model:
+    """Take a model written in Stan.
+
+    Stan itself evaluates the density and its gradient, with all constants (also those that ``~``
+    statements drop) and the Jacobian. Programs are compiled by BridgeStan where it is installed
+    with its sources, and else with the compiler and headers that ``httpstan`` carries and g++;
+    compiled programs are kept in the user's cache directory.
+
+    Parameters
+    ----------
+    program
+        Path of a ``.stan`` file; or an object with the interface of BridgeStan's ``StanModel``,
+        which has its data already.
+    data
+        The program's data by name.
+    observed
+        Names of the data that are observed, as opposed to sizes and covariates: what a simulator
+        draws.
+    simulator
+        What `vicheck.vsbc` needs: a function of a NumPy generator and the data, which draws from
+        the prior and returns all parameters and the observed data by name. Or a dictionary from
+        those names to variables of the program's ``generated quantities`` block that are such
+        draws; by default variables called like them with ``_sim`` at the end, where the block has
+        them.
+
+    Returns
+    -------
+    Model
+        For `vicheck.fit`, `vicheck.check` and `vicheck.vsbc`. Transformed parameters count as
+        derived quantities; generated quantities, which may be random, do not.
+
+    Raises
+    ------
+    ModelError
+        When the program does not compile or does not take the data; the message is Stan's.
+    MissingExtraError
+        When neither BridgeStan nor httpstan is installed.
+    """
+    arrays = {name: as_data(name, value) for name, value in (data or {}).items()}
+    source = source_of(program)
+    name = Path(program).name if isinstance(program, str | Path) else type(program).__name__
+    if callable(simulator):
+        drawn = _call(simulator, np.random.default_rng(0), arrays)
+        unknown = [each for each in observed if each not in drawn]
+        if unknown:
+            raise ModelError(f"simulator returned no {', '.join(unknown)}, which is observed")
+        imagined = {each: as_data(each, drawn[each]) for each in observed}
+        missing = tuple(each for each in observed if each not in arrays)
+    else:
+        imagined, missing = {}, ()
+    draft = _StanProgram(source, name)
+    made = draft.with_layout(imagined | arrays)
+    made = made.with_simulator(imagined | arrays, observed, simulator)
+    return Model(made, arrays, missing)
+
+
+@dataclass(frozen=True)
+class _StanProgram(Program):
+    """A Stan program without its data, in terms of functions that run on the host."""
+
+    source: Source
+    name: str
+    layout: Layout = ()
+    parameters: tuple[tuple[str, StanArray], ...] = ()
+    """Parameters among all constrained numbers."""
+    derived: tuple[tuple[str, StanArray], ...] = ()
+    """Transformed parameters among all constrained numbers."""
+    joint: tuple[str, ...] = ()
+    """Parameters with elements that depend on several entries of z."""
+    decreasing: tuple[str, ...] = ()
+    """Parameters that fall where z rises."""
+    draw: Callable[[int, Data], tuple[Floats, Data]] | None = None
+    """Simulates z and the observed data on the host."""
+    simulated: tuple[tuple[str, tuple[int, ...], str], ...] = ()
+    """Observed data that are simulated: names, shapes and types."""
+
+    @property
+    def identity(self) -> str:
+        return self.source.identity
+
+    def log_density(self, z: jax.Array, data: Data) -> jax.Array:
+        return _log_density(self, z, data)
+
+    def constrain(self, z: jax.Array, data: Data) -> dict[str, jax.Array]:
+        columns = dict(self.parameters + self.derived)
+        width = sum(len(each.places) for each in columns.values())
+
+        def host(model: StanModel, rows: Floats) -> tuple[Floats]:
+            return (constrain_rows(model, rows, transformed=True),)
+
+        (flat,) = _on_host(self, host, [(width,)], z, data)
+        return {name: each.take(flat) for name, each in columns.items()}
+
+    def unconstrain(self, theta: Mapping[str, Any], data: Data) -> jax.Array:
+        groups = dict(self.parameters)
+        for name, group in groups.items():
+            if jnp.shape(theta[name]) != group.shape:
+                raise ModelError(
+                    f"{name} must have shape {group.shape}, got {jnp.shape(theta[name])}"
+                )
+        order = np.argsort(np.concatenate([group.places for group in groups.values()]))
+        flat = jnp.concatenate([jnp.ravel(jnp.asarray(theta[name], float)) for name in groups])
+
+        def host(model: StanModel, rows: Floats) -> tuple[Floats]:
+            return (np.stack([model.param_unconstrain(row) for row in rows]),)
+
+        (z,) = _on_host(self, host, [(self.dim,)], flat[order], data)
+        return z
+
+    def locate_trouble(self, z: jax.Array, data: Data) -> str:
+        model = self.source.model(data)
+        gradient_rows(model, np.asarray(z)[None])
+        said = getattr(model, "message", "")
+        return f"the Stan program {self.name}" + (f" ({said})" if said else "")
+
+    def check_data(self, data: Data) -> None:
+        dim = self.source.model(data).param_unc_num()
+        if dim != self.dim:
+            raise ModelError(
+                f"with this data the model has {dim} unconstrained parameters, before {self.dim}: "
+                "make a new model with from_stan"
+            )
+
+    def is_elementwise(self, name: str) -> bool:
+        return name not in self.joint
+
+    def is_decreasing(self, name: str) -> bool:
+        return name in self.decreasing
+
+    def simulate(self, key: jax.Array, data: Data) -> tuple[jax.Array, Data]:
+        if self.draw is None:
+            raise ModelError(
+                "this Stan model cannot simulate data: give from_stan a simulator=, or let its "
+                f"generated quantities draw every parameter and the observed data, as tau{_SUFFIX}"
+            )
+        given = {k: v for k, v in data.items() if k not in {name for name, *_ in self.simulated}}
+        results: list[Any] = [((self.dim,), np.float64)]
+        results += [(shape, dtype) for _, shape, dtype in self.simulated]
+        seed = jax.random.bits(key, dtype=jnp.uint32)
+        draw = self.draw
+
+        def host(seed: Any, given: Data) -> tuple[Any, ...]:
+            z, drawn = draw(int(seed), given)
+            return (z, *(drawn[name] for name, *_ in self.simulated))
+
+        z, *drawn = call_on_host(host, results, seed, given, vmap_method="sequential")
+        return z, {name: each for (name, *_), each in zip(self.simulated, drawn, strict=True)}
+
+    def replicate(self, key: jax.Array, z: jax.Array, data: Data) -> Data:
+        raise ModelError(
+            "a Stan model simulates parameters and data together: posterior=True needs data given "
+            "parameters"
+        )
+
+    def with_layout(self, data: Data) -> _StanProgram:
+        """Return the program that knows its parameters, by moving each entry of z and looking."""
+        model = self.source.model(data)
+        dim = model.param_unc_num()
+        if not dim:
+            raise ModelError(f"{self.name} has no parameters")
+        groups = arrays_of(model.param_names(include_tp=False, include_gq=False))
+        every = arrays_of(model.param_names(include_tp=True, include_gq=False))
+        depends = _dependence(model, dim)
+        owner = {place: name for name, group in groups.items() for place in group.places}
+        # The first parameter that an entry of z moves is its own: bounds may hang on earlier ones.
+        names = [owner[int(np.flatnonzero(column)[0])] for column in depends.T]
+        layout: list[tuple[str, tuple[int, ...]]] = []
+        joint, decreasing = [], []
+        for name, group in groups.items():
+            entries = [index for index, each in enumerate(names) if each == name]
+            if not entries:
+                continue
+            own = depends[list(group.places)]
+            alone = (own != 0).sum(axis=1) == 1
+            in_order = len(entries) == len(group.places) and all(
+                own[row, entry] != 0 for row, entry in enumerate(entries)
+            )
+            if not (alone.all() and in_order):
+                joint.append(name)
+            if (own[:, entries] <= 0).all():
+                decreasing.append(name)
+            layout.append((name, group.shape if in_order else (len(entries),)))
+        return replace(
+            self,
+            layout=tuple(layout),
+            parameters=tuple((name, group) for name, group in groups.items()),
+            derived=tuple((name, group) for name, group in every.items() if name not in groups),
+            joint=tuple(joint),
+            decreasing=tuple(decreasing),
+        )
+
+    def with_simulator(
+        self, data: Data, observed: tuple[str, ...], simulator: Simulator | Mapping[str, str] | None
+    ) -> _StanProgram:
+        """Return the program that can simulate, if it has what it takes."""
+        present = tuple(name for name in observed if name in data)
+        simulated = tuple((name, data[name].shape, data[name].dtype.str) for name in present)
+        if callable(simulator):
+            draw: Any = _Simulation(self.source, self.parameters, simulator, present)
+        else:
+            draw = self._generated(data, present, simulator)
+        return replace(self, draw=draw, simulated=simulated)
+
+    def _generated(
+        self, data: Data, observed: tuple[str, ...], names: Mapping[str, str] | None
+    ) -> _Generated | None:
+        wanted = [*(name for name, _ in self.parameters), *observed]
+        chosen = {name: f"{name}{_SUFFIX}" for name in wanted} | dict(names or {})
+        model = self.source.model(data)
+        there = arrays_of(model.param_names(include_tp=True, include_gq=True))
+        absent = [name for name in wanted if chosen[name] not in there]
+        if absent and names is None:
+            return None
+        if absent:
+            raise ModelError(
+                f"the program has no {', '.join(chosen[name] for name in absent)} to simulate "
+                f"{', '.join(absent)} with"
+            )
+        places = tuple((name, there[chosen[name]]) for name in wanted)
+        example = as_json({name: data[name] for name in observed})
+        return _Generated(self.source, self.parameters, places, self.dim, example)
+
+
+@dataclass(frozen=True)
+class _Simulation:
+    """Draws by a function of the user's."""
+
+    source: Source
+    parameters: tuple[tuple[str, StanArray], ...]
+    function: Simulator
+    observed: tuple[str, ...]
+
+    def __call__(self, seed: int, data: Data) -> tuple[Floats, Data]:
+        drawn = _call(self.function, np.random.default_rng(seed), data)
+        absent = [name for name, _ in self.parameters if name not in drawn]
+        if absent:
+            raise ModelError(f"simulator returned no {', '.join(absent)}")
+        found = {name: np.asarray(drawn[name]) for name in self.observed}
+        model = self.source.model(data | found)
+        return model.param_unconstrain(flatten(drawn, dict(self.parameters))), found
+
+
+@dataclass(frozen=True)
+class _Generated:
+    """Draws by the program's generated quantities, which look at no parameter."""
+
+    source: Source
+    parameters: tuple[tuple[str, StanArray], ...]
+    places: tuple[tuple[str, StanArray], ...]
+    dim: int
+    example: str
+    """Something observed, as JSON: a program cannot run without."""
+
+    def __call__(self, seed: int, data: Data) -> tuple[Floats, Data]:
+        model = self.source.model(json.loads(self.example) | data)
+        row = constrain_rows(
+            model, np.zeros((1, self.dim)), transformed=True, generated=True, seed=seed
+        )[0]
+        drawn = {name: columns.take(row) for name, columns in self.places}
+        z = model.param_unconstrain(flatten(drawn, dict(self.parameters)))
+        known = dict(self.parameters)
+        return z, {name: value for name, value in drawn.items() if name not in known}
+
+
+def _call(simulator: Simulator, rng: np.random.Generator, data: Data) -> Mapping[str, Any]:
+    drawn = simulator(rng, dict(data))
+    if not isinstance(drawn, Mapping):
+        raise ModelError(
+            "simulator must return parameters and observed data by name, got "
+            f"{type(drawn).__name__}"
+        )
+    return drawn
+
+
+def _dependence(model: StanModel, dim: int) -> Floats:
+    """Return how every constrained number moves with every entry of z: shape (numbers, dim)."""
+    z = 0.5 * np.random.default_rng(0).standard_normal(dim)
+    at = constrain_rows(model, z[None], transformed=False)[0]
+    moved = np.stack(
+        [constrain_rows(model, (z + step)[None], transformed=False)[0]
+         for step in _PROBE * np.eye(dim)]
+    )  # fmt: skip
+    return (moved - at).T
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _log_density(program: _StanProgram, z: jax.Array, data: Data) -> jax.Array:
+    (value,) = _on_host(program, lambda model, rows: (value_rows(model, rows),), [()], z, data)
+    return value
+
+
+@_log_density.defjvp
+def _(program: _StanProgram, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+    value, gradient = _value_and_gradient(program, *primals)
+    return value, gradient @ tangents[0]
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _value_and_gradient(
+    program: _StanProgram, z: jax.Array, data: Data
+) -> tuple[jax.Array, jax.Array]:
+    value, gradient = _on_host(program, gradient_rows, [(), (program.dim,)], z, data)
+    return value, gradient
+
+
+@_value_and_gradient.defjvp
+def _(program: _StanProgram, primals: Any, tangents: Any) -> tuple[Any, Any]:
+    """Curvature by central differences of Stan's gradients."""
+    z, data = primals
+    direction = tangents[0]
+    value, gradient = _value_and_gradient(program, z, data)
+    length = jnp.maximum(jnp.abs(direction).max(), np.finfo(np.float64).tiny)
+    step = _STEP * (1.0 + jnp.abs(z).max()) / length
+    (up, down) = (
+        _value_and_gradient(program, z + sign * step * direction, data)[1] for sign in (1.0, -1.0)
+    )
+    curved = (up - down) / (2.0 * step)
+    return (value, gradient), (gradient @ direction, curved)
+
+
+def _on_host(
+    program: _StanProgram,
+    function: Callable[[StanModel, Floats], tuple[Floats, ...]],
+    shapes: list[tuple[int, ...]],
+    z: jax.Array,
+    data: Data,
+) -> list[jax.Array]:
+    """Call a function of a model and rows of z; JAX hands over whole batches."""
+    ranks = {name: jnp.ndim(value) for name, value in data.items()}
+
+    def host(points: Floats, arrays: Data) -> list[Floats]:
+        leads = {name: array.shape[: array.ndim - ranks[name]] for name, array in arrays.items()}
+        shared = np.broadcast_shapes(*leads.values())
+        batch = np.broadcast_shapes(points.shape[:-1], shared)
+        points = np.broadcast_to(points, (*batch, points.shape[-1]))
+        found = [np.empty((*batch, *shape)) for shape in shapes]
+        for index in np.ndindex(*shared):
+            one = {name: array[_inside(index, leads[name])] for name, array in arrays.items()}
+            where = tuple(i if n > 1 else slice(None) for i, n in zip(index, shared, strict=True))
+            rows = points[where]
+            model = program.source.model(one)
+            results = function(model, rows.reshape(-1, rows.shape[-1]))
+            for array, result, shape in zip(found, results, shapes, strict=True):
+                array[where] = result.reshape((*rows.shape[:-1], *shape))
+        return found
+
+    results = [(shape, np.float64) for shape in shapes]
+    return call_on_host(host, results, z, data, vmap_method="expand_dims")
+
+
+def _inside(index: tuple[int, ...], lead: tuple[int, ...]) -> tuple[int, ...]:
+    """Return an index into leading dimensions of which some have been kept at one."""
+    return tuple(i if n > 1 else 0 for i, n in zip(index, lead, strict=True)) if lead else ()

@@ -1,0 +1,89 @@
+"""ArviZ data there and back, from memory and from files, also on the command line."""
+
+import json
+
+import arviz_base
+import numpy as np
+import pytest
+
+import vicheck
+from tests.test_cli import run
+from vicheck.errors import InputFileError
+
+RNG = np.random.default_rng(1)
+Z = RNG.normal(size=(1000, 3))
+STATS = {"log_p": -(Z**2).sum(axis=1) / 2, "log_q": -(Z**2).sum(axis=1) / 1.8}
+
+
+def checked():
+    draws = {"mu": Z[:, 0], "theta": Z[:, 1:]}
+    return vicheck.check_draws(draws, **STATS)
+
+
+def tree(posterior, stats):
+    groups = {"posterior": posterior, "sample_stats": stats}
+    return arviz_base.from_dict(
+        {name: {key: value[None] for key, value in group.items()} for name, group in groups.items()}
+    )
+
+
+def test_what_a_check_writes_is_read_back():
+    again = vicheck.check(vicheck.from_arviz(checked().to_arviz()))
+    assert again.khat == checked().khat
+    assert again.names == ("mu", "theta[0]", "theta[1]")
+    np.testing.assert_array_equal(again.values, checked().values)
+
+
+def test_files_are_read_and_the_command_line_takes_them(tmp_path):
+    path = tmp_path / "fit.nc"
+    checked().to_arviz().to_netcdf(path)
+    assert vicheck.check(vicheck.from_arviz(path)).khat == checked().khat
+    done = run("check", path, "--json")
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["khat"] == checked().khat
+    assert done.returncode == {"good": 0, "usable": 1, "unreliable": 2}[checked().verdict.level]
+
+
+def test_inference_data_of_older_arviz_is_read():
+    import arviz
+
+    data = arviz.from_dict(
+        posterior={"mu": Z[:, 0].reshape(2, 500)},
+        sample_stats={name: value.reshape(2, 500) for name, value in STATS.items()},
+    )
+    assert vicheck.check(vicheck.from_arviz(data)).khat == checked().khat
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({}, "the data has no group 'posterior': expected ArviZ data"),
+        (
+            tree({"mu": Z[:, 0]}, {"log_p": STATS["log_p"]}),
+            "no log_q in sample_stats, .* it has: log_p",
+        ),
+        (3, "has no group 'posterior'"),
+    ],
+)
+def test_data_that_lack_something(data, message):
+    with pytest.raises(InputFileError, match=message):
+        vicheck.from_arviz(data)
+
+
+def test_draws_and_densities_of_different_lengths():
+    short = {name: value[:900] for name, value in STATS.items()}
+    posterior = arviz_base.from_dict({"posterior": {"mu": Z[None, :, 0]}})
+    posterior["sample_stats"] = tree({"mu": Z[:900, 0]}, short)["sample_stats"]
+    with pytest.raises(InputFileError, match="same number of draws of all, got mu 1000, log_p 900"):
+        vicheck.from_arviz(posterior)
+
+
+def test_a_file_that_is_something_else(tmp_path):
+    path = tmp_path / "fit.nc"
+    path.write_text("no such thing")
+    with pytest.raises(InputFileError, match=r"fit\.nc is not a readable file of ArviZ data"):
+        vicheck.from_arviz(path)
+    done = run("check", path)
+    assert done.returncode == 65
+    assert len(done.stderr.splitlines()) == 1
+    assert run("check", tmp_path / "nowhere.nc").returncode == 66

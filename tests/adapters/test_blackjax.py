@@ -1,0 +1,138 @@
+"""States of BlackJAX, and anything else with `sample` and `log_prob`."""
+
+import blackjax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import optax
+import pytest
+from blackjax.vi import fullrank_vi, meanfield_vi, pathfinder
+from scipy import stats
+
+import vicheck
+from vicheck.errors import MissingExtraError
+from vicheck.model import double_precision
+from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred, eight_schools_noncentred
+
+MODELS = pytest.mark.parametrize(
+    "model_fn", [eight_schools_centred, eight_schools_noncentred], ids=["centred", "noncentred"]
+)
+
+
+def native(model_fn):
+    model = vicheck.from_numpyro(model_fn, **EIGHT_SCHOOLS)
+    program, data = model.program, jax.tree.map(jnp.asarray, model.data)
+    return model, lambda z: program.log_density(z, data)
+
+
+def trained(algorithm, num_steps=200):
+    state = algorithm.init(jnp.zeros(10))
+    step = jax.jit(algorithm.step)
+    for key in jax.random.split(jax.random.key(0), num_steps):
+        state, _ = step(key, state)
+    return state
+
+
+@MODELS
+def test_mean_field_has_the_khat_of_the_same_q(model_fn):
+    model, log_density = native(model_fn)
+    state = trained(blackjax.meanfield_vi(log_density, optax.adam(0.02), 4))
+    checked = vicheck.check_blackjax(state, log_density, num_draws=4000)
+    z = checked.draws["x"]
+    q = stats.norm(np.asarray(state.mu, float), np.exp(np.asarray(state.rho, float)))
+    expected = vicheck.psis(model.log_density(z) - q.logpdf(z).sum(axis=1)).khat
+    assert checked.khat == pytest.approx(expected, abs=1e-6)
+
+
+@MODELS
+def test_full_rank_has_the_khat_of_the_same_q(model_fn):
+    model, log_density = native(model_fn)
+    state = trained(blackjax.fullrank_vi(log_density, optax.adam(0.02), 4))
+    checked = vicheck.check_blackjax(state, log_density, num_draws=4000)
+    z = checked.draws["x"]
+    with double_precision():
+        chol = np.asarray(fullrank_vi._unflatten_cholesky(np.asarray(state.chol_params, float), 10))
+    q = stats.multivariate_normal(np.asarray(state.mu, float), chol @ chol.T)
+    expected = vicheck.psis(model.log_density(z) - q.logpdf(z)).khat
+    assert checked.khat == pytest.approx(expected, abs=1e-6)
+
+
+@MODELS
+def test_pathfinder_has_the_khat_of_the_same_q(model_fn):
+    model, log_density = native(model_fn)
+    with double_precision():
+        state, _ = pathfinder.approximate(jax.random.key(0), log_density, jnp.zeros(10))
+    checked = vicheck.check_blackjax(state, log_density, num_draws=4000)
+    z = checked.draws["x"]
+    # Its density is that of a Gaussian, which the draws and their densities alone determine.
+    from vicheck.stats.gaussian_recovery import recover_gaussian
+
+    found = recover_gaussian(z, checked.log_q, full=True)
+    assert found.exact
+    assert found.constant == pytest.approx(0.0, abs=1e-6)
+    q = stats.multivariate_normal(found.mean, np.linalg.inv(found.precision))
+    expected = vicheck.psis(model.log_density(z) - q.logpdf(z)).khat
+    assert checked.khat == pytest.approx(expected, abs=1e-6)
+
+
+def test_positions_with_names_keep_them():
+    state = meanfield_vi.init({"a": jnp.zeros(2), "b": jnp.zeros(())}, optax.adam(0.1))
+    checked = vicheck.check_blackjax(
+        state, lambda x: -(x["a"] ** 2).sum() - x["b"] ** 2, num_draws=500, quantities=["b"]
+    )
+    assert list(checked.moments.index) == ["b"]
+    assert vicheck.check_blackjax(state, lambda x: -(x["b"] ** 2), num_draws=500).names == (
+        "a[0]", "a[1]", "b",
+    )  # fmt: skip
+
+
+def test_particles_have_no_density():
+    state = blackjax.vi.svgd.SVGDState(jnp.zeros((3, 2)), {}, None)
+    with pytest.raises(TypeError, match="got SVGDState: particles have no density"):
+        vicheck.check_blackjax(state, lambda x: 0.0)
+    with pytest.raises(TypeError, match="must be a MFVIState, FRVIState or PathfinderState"):
+        vicheck.check_blackjax({"mu": 0.0}, lambda x: 0.0)
+
+
+def test_without_blackjax_the_command_is_named(monkeypatch):
+    monkeypatch.setattr("vicheck.errors.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'vicheck\[blackjax\]'"):
+        vicheck.check_blackjax(None, lambda x: 0.0)
+
+
+def test_a_distribution_of_numpyro():
+    scale = np.array([0.9, 1.1])
+    q = dist.Normal(0.0, scale).to_event(1)
+    checked = vicheck.check_distribution(q, lambda x: -jnp.sum(x**2) / 2, num_draws=5000)
+    z = checked.draws["x"]
+    log_q = stats.norm(0.0, scale).logpdf(z).sum(axis=1)
+    expected = vicheck.psis(-(z**2).sum(axis=1) / 2 - log_q).khat
+    assert checked.khat == pytest.approx(expected, abs=1e-6)
+
+
+class LikeDistrax:
+    def sample(self, *, seed, sample_shape):
+        return jax.random.normal(seed, sample_shape)
+
+    def log_prob(self, value):
+        return jax.scipy.stats.norm.logpdf(value)
+
+
+def test_an_object_that_takes_a_seed_by_name():
+    checked = vicheck.check_distribution(LikeDistrax(), lambda x: -(x**2) / 2, num_draws=300)
+    assert checked.khat == 0.0
+    assert checked.log_evidence.value == pytest.approx(np.log(2 * np.pi) / 2)
+
+
+@pytest.mark.parametrize(
+    ("q", "log_density", "error", "message"),
+    [
+        (object(), lambda x: 0.0, TypeError, "q must have a method sample, which object lacks"),
+        (dist.Normal(0.0, np.ones(2)), lambda x: 0.0 * x.sum(), ValueError, "to_event in NumPyro"),
+        (dist.Normal(0.0, 1.0), lambda x: jnp.ones(3), ValueError, "must return one number"),
+    ],
+)
+def test_what_is_no_distribution_of_one_variable(q, log_density, error, message):
+    with pytest.raises(error, match=message):
+        vicheck.check_distribution(q, log_density, num_draws=100)

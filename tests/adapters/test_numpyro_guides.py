@@ -1,0 +1,213 @@
+"""NumPyro guides after SVI, and VSBC of a user's own settings."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from numpyro.infer import SVI, Trace_ELBO, autoguide
+from scipy import stats
+
+import vicheck
+from vicheck.adapters.numpyro.guides import still_rising
+from vicheck.errors import ModelError
+from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred, eight_schools_noncentred
+
+MODELS = {"centred": eight_schools_centred, "noncentred": eight_schools_noncentred}
+ADAM = numpyro.optim.Adam(0.02)
+
+
+def by_hand(sigma, y=None):
+    """A guide without automatism, in another order than the model's."""
+    loc = numpyro.param("loc", jnp.ones(8))
+    scale = numpyro.param("scale", jnp.full(8, 2.0), constraint=dist.constraints.positive)
+    numpyro.sample("theta", dist.Normal(loc, scale).to_event(1))
+    log_tau = numpyro.param("log_tau", 1.0)
+    numpyro.sample("tau", dist.LogNormal(log_tau, 0.4))
+    numpyro.sample("mu", dist.Normal(numpyro.param("m", 3.0), 2.0))
+
+
+def run(model, guide, steps=300, **arguments):
+    svi = SVI(model, guide, ADAM, Trace_ELBO())
+    return svi.run(jax.random.key(1), steps, progress_bar=False, **arguments)
+
+
+def natively(model, checked, log_q_of):
+    """Return khat of the same draws, with log p by vicheck's model and log q by SciPy."""
+    latent = "theta" if model is eight_schools_centred else "theta_raw"
+    draws = checked.draws
+    z = np.column_stack([draws["mu"], np.log(draws["tau"]), draws[latent]])
+    native = vicheck.from_numpyro(model, **EIGHT_SCHOOLS)
+    return vicheck.psis(native.log_density(z) - log_q_of(z)).khat
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_mean_field_guide_has_the_khat_of_the_same_q(name):
+    model, guide = MODELS[name], autoguide.AutoNormal(MODELS[name])
+    result = run(model, guide, **EIGHT_SCHOOLS)
+    checked = vicheck.check_numpyro(model, guide, result, **EIGHT_SCHOOLS, num_draws=4000)
+    latent = "theta" if name == "centred" else "theta_raw"
+    parts = [
+        np.concatenate([np.atleast_1d(result.params[f"{site}_auto_{what}"]).astype(float)
+                        for site in ("mu", "tau", latent)])
+        for what in ("loc", "scale")
+    ]  # fmt: skip
+    expected = natively(model, checked, lambda z: stats.norm(*parts).logpdf(z).sum(axis=1))
+    assert checked.khat == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_full_rank_guide_has_the_khat_of_the_same_q(name):
+    model, guide = MODELS[name], autoguide.AutoMultivariateNormal(MODELS[name])
+    result = run(model, guide, **EIGHT_SCHOOLS)
+    checked = vicheck.check_numpyro(model, guide, result.params, **EIGHT_SCHOOLS, num_draws=4000)
+    mean, chol = (
+        np.asarray(result.params[f"auto_{what}"], float) for what in ("loc", "scale_tril")
+    )
+    q = stats.multivariate_normal(mean, chol @ chol.T)
+    assert checked.khat == pytest.approx(natively(model, checked, q.logpdf), abs=1e-6)
+
+
+def test_a_guide_by_hand_has_the_khat_of_the_same_q():
+    result = run(eight_schools_centred, by_hand, **EIGHT_SCHOOLS)
+    checked = vicheck.check_numpyro(
+        eight_schools_centred, by_hand, result, **EIGHT_SCHOOLS, num_draws=4000
+    )
+    values = {name: np.asarray(value, float) for name, value in result.params.items()}
+    mean = np.array([values["m"], values["log_tau"], *values["loc"]])
+    sd = np.array([2.0, 0.4, *values["scale"]])
+    expected = natively(
+        eight_schools_centred, checked, lambda z: stats.norm(mean, sd).logpdf(z).sum(axis=1)
+    )
+    assert checked.khat == pytest.approx(expected, abs=1e-6)
+
+
+def test_densities_are_on_the_unconstrained_scale_and_the_elbo_is_numpyros():
+    guide = autoguide.AutoNormal(eight_schools_noncentred)
+    result = run(eight_schools_noncentred, guide, **EIGHT_SCHOOLS)
+    check = partial(vicheck.check_numpyro, eight_schools_noncentred, guide, result)
+    checked = check(**EIGHT_SCHOOLS, num_draws=20_000)
+    loss = Trace_ELBO(num_particles=20_000).loss(
+        jax.random.key(3), result.params, eight_schools_noncentred, guide, **EIGHT_SCHOOLS
+    )
+    assert checked.divergences.elbo.value == pytest.approx(-float(loss), abs=0.05)
+    again = check(**EIGHT_SCHOOLS, num_draws=20_000)
+    np.testing.assert_array_equal(again.log_q, checked.log_q)
+
+
+def test_quantities_and_derived_values():
+    guide = autoguide.AutoNormal(eight_schools_noncentred)
+    result = run(eight_schools_noncentred, guide, **EIGHT_SCHOOLS)
+    checked = vicheck.check_numpyro(
+        eight_schools_noncentred, guide, result, **EIGHT_SCHOOLS, num_draws=1000,
+        quantities={"largest": lambda draws: draws["theta"].max(axis=1)},
+    )  # fmt: skip
+    assert list(checked.moments.index) == ["largest"]
+
+
+def misses_tau(sigma, y=None):
+    numpyro.sample("mu", dist.Normal(numpyro.param("m", 3.0), 2.0))
+    numpyro.sample("theta", dist.Normal(0.0, 2.0).expand([8]).to_event(1))
+
+
+def draws_too_much(sigma, y=None):
+    by_hand(sigma, y)
+    numpyro.sample("nothing", dist.Normal(0.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("guide", "message"),
+    [
+        (misses_tau, "does not cover the latent site 'tau' of the model; it has: mu, theta"),
+        (draws_too_much, "draws a site 'nothing' that the model does not have"),
+        (autoguide.AutoDelta(eight_schools_centred), "is a point, which has no density"),
+    ],
+)
+def test_guides_that_cannot_be_checked(guide, message):
+    svi = SVI(
+        eight_schools_centred, autoguide.AutoNormal(eight_schools_centred), ADAM, Trace_ELBO()
+    )
+    params = svi.get_params(svi.init(jax.random.key(0), **EIGHT_SCHOOLS)) | {
+        "m": 0.0, "loc": np.zeros(8), "scale": np.ones(8), "log_tau": 0.0,
+    }  # fmt: skip
+    with pytest.raises(ModelError, match=message):
+        vicheck.check_numpyro(eight_schools_centred, guide, params, **EIGHT_SCHOOLS)
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({}, ModelError, "params lacks loc, scale, log_tau, m, which the guide needs"),
+        (3, TypeError, "params must be the dictionary that svi.get_params returns"),
+    ],
+)
+def test_parameters_that_do_not_fit(params, error, message):
+    with pytest.raises(error, match=message):
+        vicheck.check_numpyro(eight_schools_centred, by_hand, params, **EIGHT_SCHOOLS)
+
+
+def in_parts(x, y=None):
+    slope = numpyro.sample("slope", dist.Normal(0.0, 1.0))
+    noise = numpyro.param("noise", 0.5, constraint=dist.constraints.positive)
+    with numpyro.plate("data", 100, subsample_size=10):
+        rows = numpyro.subsample(x, event_dim=0)
+        numpyro.sample("y", dist.Normal(slope * rows, noise), obs=numpyro.subsample(y, event_dim=0))
+
+
+def in_full(x, noise, y=None):
+    slope = numpyro.sample("slope", dist.Normal(0.0, 1.0))
+    numpyro.sample("y", dist.Normal(slope * x, noise).to_event(1), obs=y)
+
+
+def test_minibatches_see_all_data_and_parameters_of_the_model_are_fixed():
+    x = np.linspace(-1.0, 1.0, 100)
+    y = 0.7 * x + 0.3 * np.random.default_rng(0).normal(size=100)
+    guide = autoguide.AutoNormal(in_parts)
+    result = run(in_parts, guide, x=x, y=y)
+    checked = vicheck.check_numpyro(in_parts, guide, result, x=x, y=y, num_draws=500)
+    noise = float(result.params["noise"])
+    native = vicheck.from_numpyro(in_full, x, noise, y=y)
+    expected = native.log_density(checked.draws["slope"][:, None])
+    np.testing.assert_allclose(checked.log_p, expected, rtol=1e-6)
+
+
+def test_a_rising_elbo_is_noted():
+    noise = np.random.default_rng(0).normal(size=1000)
+    assert still_rising(noise) == ""
+    assert still_rising(None) == ""
+    assert "by 5 nats over its last 100 steps" in still_rising(noise / 9 - 0.05 * np.arange(1000))
+    assert "not finite" in still_rising(np.append(noise, np.nan))
+
+
+def calibrate(steps, **options):
+    return vicheck.vsbc_numpyro(
+        eight_schools_centred,
+        autoguide.AutoNormal(eight_schools_centred),
+        numpyro.optim.Adam(0.02),
+        steps,
+        sigma=EIGHT_SCHOOLS["sigma"],
+        num_datasets=40,
+        quantities=["tau"],
+        progress=False,
+        **options,
+    )
+
+
+def test_stopping_early_turns_the_finding_round_and_is_noticed(tmp_path):
+    early, late = calibrate(500, store=tmp_path), calibrate(12_000)
+    assert early.tests.loc["tau", "direction"] == "under"
+    assert early.verdict.level == "none"
+    assert (early.status == "MAX_ITERATIONS").mean() > 0.7
+    assert late.tests.loc["tau", "direction"] == "over"
+    assert (late.status == "CONVERGED").mean() > 0.8
+    assert np.isfinite(late.khat).all()
+    again = calibrate(500, store=tmp_path)
+    np.testing.assert_array_equal(early.probabilities, again.probabilities)
+
+
+def test_the_number_of_steps_is_checked():
+    with pytest.raises(ValueError, match="num_steps must be a positive integer, got 0"):
+        calibrate(0)
