@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench bench-fit bench-vsbc accuracy coverage paper horseshoe-nuts clean
+.PHONY: help demo test test-pyro lint types bench bench-fit bench-vsbc accuracy coverage paper horseshoe-nuts clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -16,6 +16,9 @@ demo: $(VENV)/.run  ## fit and check the eight schools in two parametrizations
 
 test: $(VENV)/.dev  ## all tests and doctests, on all cores
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(ARGS)
+
+test-pyro: $(VENV)/.pyro  ## tests against Pyro, which brings torch (a CPU build will do)
+	$(BIN)/python -m pytest tests/pyro docs/libraries-pyro.md
 
 lint: $(VENV)/.dev  ## style and formatting
 	$(BIN)/ruff check .
@@ -67,4 +70,8 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
 
 $(VENV)/.bench: $(VENV)/.dev
 	$(INSTALL) --editable '.[bench]'
+	@touch $@
+
+$(VENV)/.pyro: $(VENV)/.dev
+	$(INSTALL) --editable '.[pyro]'
 	@touch $@

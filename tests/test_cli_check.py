@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -123,3 +124,31 @@ def test_an_interrupt_ends_with_a_sentence(files):
             process.kill()
     assert process.returncode == 130, errors
     assert "interrupted" in errors
+
+
+STAN_FILES = Path(__file__).parent / "reference" / "stan_csv"
+
+
+def test_a_file_of_stan_is_checked():
+    path = STAN_FILES / "eight_schools_cp_meanfield.csv"
+    done = run("check", path)
+    assert done.stderr == ""
+    assert done.returncode == 2
+    assert "khat 1.13" in done.stdout
+    answer = json.loads(run("check", path, "--json").stdout)
+    assert answer["khat"] == vicheck.check(vicheck.read_stan_csv(path)).khat
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "code", "message"),
+    [
+        ("eight_schools_cp_meanfield.csv", ("--data", "x.json"), 64, "--data goes with a model"),
+        ("cmdstan_eight_schools_cp_nuts.csv", (), 65, "holds draws by MCMC"),
+        ("nowhere.csv", (), 66, "No such file"),
+    ],
+)
+def test_files_that_cannot_be_checked(name, options, code, message):
+    done = run("check", STAN_FILES / name, *options)
+    assert done.returncode == code
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -16,7 +16,7 @@ from vicheck.errors import MissingExtraError, ModelError
 from vicheck.model import double_precision
 from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred, eight_schools_noncentred
 
-PROGRAM = Path(__file__).parents[1] / "reference" / "stan" / "eight_schools.stan"
+PROGRAM = Path(__file__).parents[2] / "docs" / "eight_schools.stan"
 SCHOOLS = {"J": 8, **{name: np.asarray(value, float) for name, value in EIGHT_SCHOOLS.items()}}
 NATIVE = {1: eight_schools_centred, 0: eight_schools_noncentred}
 WAYS = pytest.mark.parametrize("centred", [1, 0], ids=["centred", "non-centred"])

@@ -6,11 +6,10 @@ import pytest
 from scipy import stats
 
 import vicheck
-from vicheck.adapters.stan.cmdstanpy import draws_of_cmdstanpy
+from tests.gaussians import CORRELATED, FACTOR, LOC, constant_of, constrained, made_up
 from vicheck.adapters.stan.csv_files import draws_of_stan_csv, is_stan_csv, read_stan_csv
 from vicheck.checking.run import check
 from vicheck.errors import InputFileError
-from vicheck.stats.constraint_search import Columns, recover_from_columns
 from vicheck.stats.gaussian_recovery import recover_gaussian
 from vicheck.stats.psis import psis
 
@@ -46,26 +45,11 @@ LAPLACE_HEADER = """\
 #     draws = 400
 #     calculate_lp = {calculate_lp} (Default)
 """
-LOC = np.array([0.3, -1.0, 0.5, -0.4, 0.2])
-FACTOR = np.diag([0.5, 2.0, 0.3, 0.8, 0.4])
-CORRELATED = FACTOR + np.tril(np.full((5, 5), 0.15), -1)
 NAMES = ("a", "b.1", "b.2", "sigma", "p")
 
 
 def rows_of(numbers, digits):
     return "".join(",".join(f"{x:.{digits}g}" for x in row) + "\n" for row in numbers)
-
-
-def made_up(factor=FACTOR, size=400, seed=1):
-    """Draws of two free parameters, one more, a positive one and a probability; and p and q."""
-    eta = np.random.default_rng(seed).normal(size=(size, 5))
-    z = LOC + eta @ factor.T
-    log_p = stats.t(5).logpdf((z - LOC) / np.diag(factor)).sum(axis=1)
-    return z, log_p, -0.5 * (eta**2).sum(axis=1)
-
-
-def constrained(z):
-    return np.column_stack([z[:, :3], np.exp(z[:, 3]), 1.0 / (1.0 + np.exp(-z[:, 4]))])
 
 
 def with_derived(values):
@@ -102,10 +86,6 @@ def pathfinder_text(num_paths="1", psis_resample="1", calculate_lp="1", path=Non
         num_paths=num_paths, psis_resample=psis_resample, calculate_lp=calculate_lp
     )
     return header + ",".join(names) + "\n" + rows_of(rows, 8).replace(",", ", ")
-
-
-def constant_of(factor):
-    return -np.log(np.diag(factor)).sum() - len(factor) * np.log(2 * np.pi) / 2
 
 
 def read_text(text):
@@ -186,6 +166,23 @@ def test_elbo_is_that_of_the_same_q_by_vicheck_itself():
     error = np.hypot(elbo.mcse, native.std() / np.sqrt(native.size))
     assert abs(elbo.value - native.mean()) < 4 * error  # a false alarm in 16 000
     assert error < 0.15
+
+
+def test_full_rank_of_rstan_is_restored():
+    path = REFERENCE / "eight_schools_cp_fullrank.csv"
+    table = columns_of(path)[1:]
+    z = np.column_stack([table[:, 3:12], np.log(table[:, 12])])
+    draws = read_stan_csv(path)
+    assert draws.unnormalized == ""
+    found = recover_gaussian(z, draws.log_q, full=True, z_rounding=1e-5, log_q_rounding=1e-4)
+    assert found.exact
+    assert found.constant == pytest.approx(0.0, abs=0.01)
+
+
+def test_a_run_without_adaptation_is_read():
+    draws = read_stan_csv(REFERENCE / "eight_schools_cp_noadapt.csv")
+    assert draws.num_draws == 200
+    assert draws.unnormalized == ""
 
 
 # --- real files of CmdStan 2.35 --------------------------------------------------------------
@@ -467,114 +464,3 @@ def test_rounding_that_moves_khat_is_noted():
     assert any("6 significant digits, too few" in note for note in coarse.notes)
     assert any("sig_figs=18" in note for note in coarse.notes)
     assert not any("significant digits" in note for note in fine.notes)
-
-
-# --- CmdStanPy -------------------------------------------------------------------------------
-
-
-def fit_of_cmdstanpy(name, attribute, path):
-    runs = type("RunSet", (), {"csv_files": [str(path)]})()
-    kind = type(name, (), {"__module__": f"cmdstanpy.stanfit.{name.lower()}"})
-    fit = kind()
-    setattr(fit, attribute, runs)
-    return fit
-
-
-@pytest.mark.parametrize(
-    ("name", "attribute", "text"),
-    [
-        ("CmdStanVB", "runset", advi_text()),
-        ("CmdStanPathfinder", "_runset", pathfinder_text()),
-        ("CmdStanLaplace", "_runset", laplace_text()),
-    ],
-)
-def test_fits_of_cmdstanpy_are_read_from_their_files(tmp_path, name, attribute, text):
-    path = tmp_path / "output.csv"
-    path.write_text(text)
-    draws = draws_of_cmdstanpy(fit_of_cmdstanpy(name, attribute, path))
-    np.testing.assert_array_equal(draws.log_q, read_text(text).log_q)
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("CmdStanMCMC", "got CmdStanMCMC: a CmdStanMCMC holds draws by MCMC"),
-        ("CmdStanMLE", "is a point and no approximation"),
-    ],
-)
-def test_other_fits_of_cmdstanpy_are_refused(name, message):
-    with pytest.raises(TypeError, match=message):
-        draws_of_cmdstanpy(fit_of_cmdstanpy(name, "runset", "x.csv"))
-    with pytest.raises(TypeError, match=r"of cmdstanpy, got str$"):
-        draws_of_cmdstanpy("x.csv")
-
-
-# --- recovering a Gaussian -------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize("mean_known", [False, True])
-def test_gaussian_is_recovered_from_densities_with_any_constant(full, mean_known):
-    z, _, quadratic = made_up(CORRELATED if full else FACTOR)
-    found = recover_gaussian(z, quadratic + 7.0, full=full, mean=LOC if mean_known else None)
-    factor = CORRELATED if full else FACTOR
-    assert found.exact
-    np.testing.assert_allclose(found.mean, LOC, atol=1e-7)
-    np.testing.assert_allclose(found.scales, np.sqrt(np.diag(factor @ factor.T)), rtol=1e-7)
-    assert found.constant == pytest.approx(constant_of(factor) - 7.0, abs=1e-7)
-
-
-def test_constant_is_as_good_as_its_stated_error():
-    z, _, quadratic = made_up()
-    misses = []
-    for seed in range(50):
-        rng = np.random.default_rng(seed)
-        moved = z + rng.uniform(-1e-3, 1e-3, size=z.shape)
-        found = recover_gaussian(moved, quadratic, full=False, mean=LOC, peak=0.0, z_rounding=1e-3)
-        assert found.exact
-        misses.append((found.constant - constant_of(FACTOR)) / found.constant_error)
-    assert np.sqrt(np.mean(np.square(misses))) < 1.0
-
-
-@pytest.mark.parametrize("full", [False, True])
-def test_densities_of_no_gaussian_are_not_explained(full):
-    z, log_p, _ = made_up()
-    found = recover_gaussian(z, log_p, full=full, z_rounding=1e-6, log_q_rounding=1e-6)
-    assert not found.exact
-    assert "no Gaussian" in found.reason
-
-
-def test_arguments_that_do_not_fit_are_refused():
-    z, _, log_q = made_up()
-    with pytest.raises(ValueError, match=r"z must have shape \(S, d\)"):
-        recover_gaussian(z, log_q[1:], full=False)
-    with pytest.raises(ValueError, match=r"mean must have shape \(5,\), got shape \(4,\)"):
-        recover_gaussian(z, log_q, full=False, mean=LOC[:4])
-    with pytest.raises(ValueError, match="peak goes with mean"):
-        recover_gaussian(z, log_q, full=False, peak=0.0)
-
-
-def test_constraints_are_told_apart():
-    z, _, log_q = made_up()
-    values = constrained(z)
-    variables = [Columns(values[:, [i]], np.full((400, 1), 1e-9)) for i in range(5)]
-    found = recover_from_columns(variables, log_q, full=False, log_q_rounding=1e-9)
-    inf = np.inf
-    assert found.intervals == (*[(-inf, inf)] * 3, (0.0, inf), (0.0, 1.0))
-    np.testing.assert_allclose(found.gaussian.mean, LOC, atol=1e-6)
-
-
-def test_free_parameter_that_happens_to_be_positive():
-    eta = np.random.default_rng(5).normal(size=(200, 1))
-    variables = [Columns(10.0 + eta, np.full((200, 1), 5e-5))]
-    found = recover_from_columns(variables, -0.5 * eta[:, 0] ** 2, full=False, log_q_rounding=5e-6)
-    assert found.intervals == ((-np.inf, np.inf),)
-    assert found.gaussian.constant == pytest.approx(-np.log(2 * np.pi) / 2, abs=1e-4)
-
-
-def test_constraint_that_the_digits_do_not_decide_is_left_open():
-    eta = np.random.default_rng(5).normal(size=(200, 1))
-    variables = [Columns(1e4 + eta, np.full((200, 1), 5e-4))]
-    found = recover_from_columns(variables, -0.5 * eta[:, 0] ** 2, full=False, log_q_rounding=5e-6)
-    assert found.gaussian is None
-    assert "to tell which variables are constrained" in found.reason

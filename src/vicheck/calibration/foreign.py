@@ -52,20 +52,6 @@ def vsbc_numpyro(
         Names of the arguments that hold observed data, as for `vicheck.from_numpyro`.
     num_datasets, quantities, num_draws, executor, store, time_limit, seed, progress
         As for `vicheck.vsbc`. SVI computes in float64 if that is how JAX is set.
-
-    Examples
-    --------
-    >>> import numpyro
-    >>> from numpyro.infer.autoguide import AutoNormal
-    >>> from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred
-    >>> calibration = vicheck.vsbc_numpyro(
-    ...     eight_schools_centred, AutoNormal(eight_schools_centred), numpyro.optim.Adam(0.01), 500,
-    ...     sigma=EIGHT_SCHOOLS["sigma"], num_datasets=100, quantities=["tau"],
-    ... )
-    >>> calibration.tests.loc["tau", "direction"]    # converged fits over-estimate it
-    'under'
-    >>> calibration.verdict.level
-    'none'
     """
     from vicheck.adapters.numpyro.guides import fit_by_svi
     from vicheck.adapters.numpyro.models import from_numpyro

@@ -55,18 +55,6 @@ def check_numpyro(
     ModelError
         When the guide does not cover a latent site, draws one that the model does not have, or is
         a single point; the message names the site.
-
-    Examples
-    --------
-    >>> import jax, numpyro
-    >>> from numpyro.infer import SVI, Trace_ELBO, autoguide
-    >>> from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred
-    >>> guide = autoguide.AutoNormal(eight_schools_centred)
-    >>> svi = SVI(eight_schools_centred, guide, numpyro.optim.Adam(0.01), Trace_ELBO())
-    >>> result = svi.run(jax.random.key(0), 20_000, progress_bar=False, **EIGHT_SCHOOLS)
-    >>> checked = vicheck.check_numpyro(eight_schools_centred, guide, result, **EIGHT_SCHOOLS)
-    >>> checked.verdict.level
-    'unreliable'
     """
     from vicheck.adapters.numpyro.guides import draws_of_guide
 

@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import distribution, version
 from pathlib import Path
 
@@ -33,10 +35,21 @@ def compile_program(path: Path) -> Path:
     library = _cache_directory() / f"{digest_of(path.read_text(encoding='utf-8'))}.so"
     if not library.exists():
         library.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=library.parent) as directory:
-            # Moved into place when it is whole: other processes may compile the same.
-            _compile(path, Path(directory)).replace(library)
+        with _alone(library.with_suffix(".lock")):
+            if not library.exists():  # another process may have made it meanwhile
+                with tempfile.TemporaryDirectory(dir=library.parent) as directory:
+                    _compile(path, Path(directory)).replace(library)
     return library
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Keep other processes from compiling the same: it takes most of a minute."""
+    import fcntl  # of Unix, as is the compiler
+
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def digest_of(text: str) -> str:
