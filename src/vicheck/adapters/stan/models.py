@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +15,9 @@ from numpy.typing import NDArray
 
 from vicheck.adapters.host_calls import call_on_host
 from vicheck.adapters.stan.bridge import as_json
-from vicheck.adapters.stan.names import StanArray, arrays_of, flatten
+from vicheck.adapters.stan.names import StanArray, arrays_of
+from vicheck.adapters.stan.probing import probe
+from vicheck.adapters.stan.simulation import Generated, Simulation, Simulator, call
 from vicheck.adapters.stan.sources import (
     Source,
     StanModel,
@@ -31,11 +32,8 @@ from vicheck.model import Data, Layout, Model, Program, as_data
 __all__ = ["from_stan"]
 
 Floats = NDArray[np.float64]
-Simulator = Callable[[np.random.Generator, Data], Mapping[str, Any]]
 
 _SUFFIX = "_sim"
-_PROBE = 0.1
-"""How far an entry of z is moved to see what depends on it."""
 _STEP = 6e-6
 """Relative step of central differences of gradients: the cube root of the rounding error."""
 
@@ -88,7 +86,7 @@ def from_stan(
     source = source_of(program)
     name = Path(program).name if isinstance(program, str | Path) else type(program).__name__
     if callable(simulator):
-        drawn = _call(simulator, np.random.default_rng(0), arrays)
+        drawn = call(simulator, np.random.default_rng(0), arrays)
         unknown = [each for each in observed if each not in drawn]
         if unknown:
             raise ModelError(f"simulator returned no {', '.join(unknown)}, which is observed")
@@ -208,26 +206,18 @@ class _StanProgram(Program):
             raise ModelError(f"{self.name} has no parameters")
         groups = arrays_of(model.param_names(include_tp=False, include_gq=False))
         every = arrays_of(model.param_names(include_tp=True, include_gq=False))
-        depends = _dependence(model, dim)
-        owner = {place: name for name, group in groups.items() for place in group.places}
-        # The first parameter that an entry of z moves is its own: bounds may hang on earlier ones.
-        names = [owner[int(np.flatnonzero(column)[0])] for column in depends.T]
+        moved = probe(model, dim)
         layout: list[tuple[str, tuple[int, ...]]] = []
         joint, decreasing = [], []
         for name, group in groups.items():
-            entries = [index for index, each in enumerate(names) if each == name]
-            if not entries:
+            found = moved.of_array(group.places)
+            if not found.entries:
                 continue
-            own = depends[list(group.places)]
-            alone = (own != 0).sum(axis=1) == 1
-            in_order = len(entries) == len(group.places) and all(
-                own[row, entry] != 0 for row, entry in enumerate(entries)
-            )
-            if not (alone.all() and in_order):
+            layout.append((name, group.shape if found.in_order else (len(found.entries),)))
+            if not (found.in_order and found.alone):
                 joint.append(name)
-            if (own[:, entries] <= 0).all():
+            if found.falling:
                 decreasing.append(name)
-            layout.append((name, group.shape if in_order else (len(entries),)))
         return replace(
             self,
             layout=tuple(layout),
@@ -244,14 +234,14 @@ class _StanProgram(Program):
         present = tuple(name for name in observed if name in data)
         simulated = tuple((name, data[name].shape, data[name].dtype.str) for name in present)
         if callable(simulator):
-            draw: Any = _Simulation(self.source, self.parameters, simulator, present)
+            draw: Any = Simulation(self.source, self.parameters, simulator, present)
         else:
             draw = self._generated(data, present, simulator)
         return replace(self, draw=draw, simulated=simulated)
 
     def _generated(
         self, data: Data, observed: tuple[str, ...], names: Mapping[str, str] | None
-    ) -> _Generated | None:
+    ) -> Generated | None:
         wanted = [*(name for name, _ in self.parameters), *observed]
         chosen = {name: f"{name}{_SUFFIX}" for name in wanted} | dict(names or {})
         model = self.source.model(data)
@@ -266,69 +256,7 @@ class _StanProgram(Program):
             )
         places = tuple((name, there[chosen[name]]) for name in wanted)
         example = as_json({name: data[name] for name in observed})
-        return _Generated(self.source, self.parameters, places, self.dim, example)
-
-
-@dataclass(frozen=True)
-class _Simulation:
-    """Draws by a function of the user's."""
-
-    source: Source
-    parameters: tuple[tuple[str, StanArray], ...]
-    function: Simulator
-    observed: tuple[str, ...]
-
-    def __call__(self, seed: int, data: Data) -> tuple[Floats, Data]:
-        drawn = _call(self.function, np.random.default_rng(seed), data)
-        absent = [name for name, _ in self.parameters if name not in drawn]
-        if absent:
-            raise ModelError(f"simulator returned no {', '.join(absent)}")
-        found = {name: np.asarray(drawn[name]) for name in self.observed}
-        model = self.source.model(data | found)
-        return model.param_unconstrain(flatten(drawn, dict(self.parameters))), found
-
-
-@dataclass(frozen=True)
-class _Generated:
-    """Draws by the program's generated quantities, which look at no parameter."""
-
-    source: Source
-    parameters: tuple[tuple[str, StanArray], ...]
-    places: tuple[tuple[str, StanArray], ...]
-    dim: int
-    example: str
-    """Something observed, as JSON: a program cannot run without."""
-
-    def __call__(self, seed: int, data: Data) -> tuple[Floats, Data]:
-        model = self.source.model(json.loads(self.example) | data)
-        row = constrain_rows(
-            model, np.zeros((1, self.dim)), transformed=True, generated=True, seed=seed
-        )[0]
-        drawn = {name: columns.take(row) for name, columns in self.places}
-        z = model.param_unconstrain(flatten(drawn, dict(self.parameters)))
-        known = dict(self.parameters)
-        return z, {name: value for name, value in drawn.items() if name not in known}
-
-
-def _call(simulator: Simulator, rng: np.random.Generator, data: Data) -> Mapping[str, Any]:
-    drawn = simulator(rng, dict(data))
-    if not isinstance(drawn, Mapping):
-        raise ModelError(
-            "simulator must return parameters and observed data by name, got "
-            f"{type(drawn).__name__}"
-        )
-    return drawn
-
-
-def _dependence(model: StanModel, dim: int) -> Floats:
-    """Return how every constrained number moves with every entry of z: shape (numbers, dim)."""
-    z = 0.5 * np.random.default_rng(0).standard_normal(dim)
-    at = constrain_rows(model, z[None], transformed=False)[0]
-    moved = np.stack(
-        [constrain_rows(model, (z + step)[None], transformed=False)[0]
-         for step in _PROBE * np.eye(dim)]
-    )  # fmt: skip
-    return (moved - at).T
+        return Generated(self.source, self.parameters, places, self.dim, example)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
@@ -59,6 +60,35 @@ class Source(Protocol):
         ...
 
 
+class _Kept:
+    """Models that were used last; making one takes longer than evaluating it."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._models, self._lock = most, OrderedDict[Any, StanModel](), threading.Lock()
+
+    def get(self, key: Any, make: Callable[[], StanModel]) -> StanModel:
+        with self._lock:
+            if key not in self._models:
+                self._models[key] = make()
+                while len(self._models) > self._most:
+                    self._models.popitem(last=False)
+            self._models.move_to_end(key)
+            return self._models[key]
+
+
+_MODELS = _Kept(64)
+
+
+def _digest(data: Mapping[str, Any]) -> bytes:
+    """Return what tells data apart: it is asked for at every evaluation."""
+    digest = hashlib.blake2b()
+    for name, value in sorted(data.items()):
+        array = np.asarray(value, order="C")
+        digest.update(f"{name} {array.dtype} {array.shape} ".encode())
+        digest.update(array.tobytes())
+    return digest.digest()
+
+
 @dataclass(frozen=True)
 class CompiledProgram:
     """A library that was compiled here; a process that it is sent to loads it again."""
@@ -70,7 +100,9 @@ class CompiledProgram:
         return Path(self.library).stem
 
     def model(self, data: Mapping[str, Any]) -> StanModel:
-        return _bridge(self.library, as_json(data))
+        return _MODELS.get(
+            (self.library, _digest(data)), lambda: Bridge(self.library, as_json(data))
+        )
 
 
 @dataclass(frozen=True)
@@ -85,7 +117,15 @@ class BridgestanProgram:
         return self.text
 
     def model(self, data: Mapping[str, Any]) -> StanModel:
-        return _bridgestan(self.library, as_json(data))
+        return _MODELS.get((self.library, _digest(data)), lambda: self._make(as_json(data)))
+
+    def _make(self, data: str) -> StanModel:
+        import bridgestan
+
+        try:
+            return bridgestan.StanModel(self.library, data, warn=False)
+        except RuntimeError as error:
+            raise ModelError(f"Stan does not take the data: {error}") from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,21 +180,6 @@ def _has_bridgestan() -> bool:
     except ValueError:
         return False
     return True
-
-
-@lru_cache(maxsize=64)
-def _bridge(library: str, data: str) -> StanModel:
-    return Bridge(library, data)
-
-
-@lru_cache(maxsize=64)
-def _bridgestan(library: str, data: str) -> StanModel:
-    import bridgestan
-
-    try:
-        return bridgestan.StanModel(library, data, warn=False)
-    except RuntimeError as error:
-        raise ModelError(f"Stan does not take the data: {error}") from error
 
 
 def value_rows(model: StanModel, z: Floats) -> Floats:

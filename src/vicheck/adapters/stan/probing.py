@@ -1,0 +1,76 @@
+"""What each entry of z does to the parameters of a Stan model, seen from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicheck.adapters.stan.sources import StanModel, constrain_rows
+from vicheck.errors import ModelError
+
+__all__ = ["Moved", "MovedArray", "probe"]
+
+Floats = NDArray[np.float64]
+
+_STEP = 0.1
+"""How far an entry of z is moved to see what depends on it."""
+
+
+@dataclass(frozen=True, eq=False)
+class MovedArray:
+    """How one parameter depends on z."""
+
+    entries: tuple[int, ...]
+    """The entries of z that are its own."""
+    in_order: bool
+    """Whether each element, in row-major order, moves with an entry of its own."""
+    alone: bool
+    """Whether each element moves with a single entry of z."""
+    falling: bool
+    """Whether all elements fall where z rises."""
+
+
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """For each entry of z the constrained numbers that move with it, and by how much."""
+
+    places: tuple[NDArray[np.intp], ...]
+    steps: tuple[Floats, ...]
+
+    def of_array(self, places: Sequence[int]) -> MovedArray:
+        """Look at the parameter whose elements are at these places.
+
+        The first parameter that an entry of z moves is its own: bounds may hang on earlier ones.
+        """
+        own = set(places)
+        entries = tuple(i for i, moved in enumerate(self.places) if int(moved[0]) in own)
+        in_order = len(entries) == len(own) and all(
+            place in self.places[entry] for place, entry in zip(places, entries, strict=True)
+        )
+        counts = [int(np.isin(places, moved).sum()) for moved in self.places]
+        return MovedArray(
+            entries,
+            in_order,
+            sum(counts) == len(own),
+            all((self.steps[entry] < 0.0).all() for entry in entries),
+        )
+
+
+def probe(model: StanModel, dim: int) -> Moved:
+    """Move each entry of z by itself."""
+    z = 0.5 * np.random.default_rng(0).standard_normal(dim)
+    at = constrain_rows(model, z[None], transformed=False)[0]
+    places, steps = [], []
+    for entry in range(dim):
+        moved = z.copy()
+        moved[entry] += _STEP
+        step = constrain_rows(model, moved[None], transformed=False)[0] - at
+        changed = np.flatnonzero(step)
+        if not changed.size:
+            raise ModelError(f"entry {entry} of the unconstrained vector moves no parameter")
+        places.append(changed)
+        steps.append(step[changed])
+    return Moved(tuple(places), tuple(steps))
