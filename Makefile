@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pyro lint types bench bench-fit bench-vsbc accuracy coverage paper horseshoe-nuts clean
+.PHONY: help demo test test-large lint types bench bench-fit bench-vsbc accuracy coverage paper horseshoe-nuts clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -17,8 +17,8 @@ demo: $(VENV)/.run  ## fit and check the eight schools in two parametrizations
 test: $(VENV)/.dev  ## all tests and doctests, on all cores
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(ARGS)
 
-test-pyro: $(VENV)/.pyro  ## tests against Pyro, which brings torch (a CPU build will do)
-	$(BIN)/python -m pytest tests/pyro docs/libraries-pyro.md
+test-large: $(VENV)/.large  ## tests against large libraries: Pyro with torch, pymc-extras
+	$(BIN)/python -m pytest tests/pyro docs/libraries-pyro.md tests/adapters/test_pymc.py -k "pyro or dadvi"
 
 lint: $(VENV)/.dev  ## style and formatting
 	$(BIN)/ruff check .
@@ -51,7 +51,7 @@ coverage: $(VENV)/.run  ## coverage of khat's interval by simulation, written to
 	$(BIN)/python benchmarks/khat_coverage.py
 
 clean:  ## remove the environment and all caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .jax_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -72,6 +72,6 @@ $(VENV)/.bench: $(VENV)/.dev
 	$(INSTALL) --editable '.[bench]'
 	@touch $@
 
-$(VENV)/.pyro: $(VENV)/.dev
-	$(INSTALL) --editable '.[pyro]'
+$(VENV)/.large: $(VENV)/.dev
+	$(INSTALL) --editable '.[pyro]' pymc-extras
 	@touch $@

@@ -1,10 +1,18 @@
 """Names that the examples in docstrings and documentation may use, and which of them can run."""
 
+import os
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
-collect_ignore = [] if find_spec("pyro") else ["docs/libraries-pyro.md"]  # make test-pyro runs it
+# Most of the time of the tests is XLA compiling, and much of it the same in several files and
+# processes: what one has compiled is kept for all.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent / ".jax_cache"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+collect_ignore = [] if find_spec("pyro") else ["docs/libraries-pyro.md"]  # make test-large runs it
 
 
 @pytest.fixture(autouse=True)

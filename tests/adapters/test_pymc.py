@@ -349,7 +349,7 @@ def test_a_seed_gives_the_same_draws(approximations):
 
 
 def test_results_of_dadvi_are_rebuilt_from_means_and_sds():
-    pytest.importorskip("pymc_extras")
+    pytest.importorskip("pymc_extras", reason="make test-large installs it")
     from pymc_extras.inference import fit_dadvi
 
     with schools("noncentred") as model:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-pyro = pytest.importorskip("pyro", reason="make test-pyro installs Pyro and torch")
+pyro = pytest.importorskip("pyro", reason="make test-large installs Pyro and torch")
 
 import pyro.distributions as dist  # noqa: E402
 import torch  # noqa: E402
