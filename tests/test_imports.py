@@ -13,6 +13,7 @@ PACKAGE = Path(vicheck.__file__).parent
 # What each room may import from vicheck; a room is a module or a package at the top level.
 ALLOWED = {
     "errors": set(),
+    "cache": set(),
     "durable_files": set(),
     "compiling": set(),
     "draws": {"records"},
@@ -22,7 +23,7 @@ ALLOWED = {
     "vi": {"compiling", "model", "records", "errors"},
     "nuts": {"model", "records", "errors"},
     "verdict": {"stats", "records", "errors"},
-    "adapters": {"compiling", "draws", "errors", "model", "records", "stats"},
+    "adapters": {"cache", "compiling", "draws", "errors", "model", "records", "stats"},
     "report": {"records"},
     "checking": {
         "adapters", "draws", "errors", "model", "nuts", "records", "report", "stats", "verdict",
@@ -34,8 +35,8 @@ ALLOWED = {
     },
     "paper": {"__init__", "durable_files", "errors", "records", "stats"},
     "cli": {
-        "__init__", "adapters", "calibration", "checking", "draws", "errors", "model", "paper",
-        "records", "report", "stats", "verdict", "vi",
+        "__init__", "adapters", "cache", "calibration", "checking", "draws", "errors", "model",
+        "paper", "records", "report", "stats", "verdict", "vi",
     },
     "__init__": {
         "adapters", "calibration", "checking", "draws", "errors", "model", "nuts", "records",
@@ -44,6 +45,7 @@ ALLOWED = {
 }  # fmt: skip
 THIRD_PARTY = {
     "errors": set(),
+    "cache": set(),
     "durable_files": set(),
     "compiling": {"jax", "numpy"},
     "draws": {"numpy"},

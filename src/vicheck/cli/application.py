@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from vicheck import __version__
+from vicheck.cli.caching import keep_compiled_code
 from vicheck.cli.printing import (
     EX_DATAERR,
     EX_IOERR,
@@ -34,6 +35,7 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line; errors become one sentence and an exit status of 64 or more."""
+    keep_compiled_code()
     try:
         code = app(standalone_mode=False)
     except typer.TyperException as error:

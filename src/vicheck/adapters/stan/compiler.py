@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from importlib.metadata import distribution, version
 from pathlib import Path
 
+from vicheck.cache import cache_directory
 from vicheck.errors import ModelError, require_extra
 
 __all__ = ["compile_program", "digest_of"]
@@ -32,7 +33,7 @@ def compile_program(path: Path) -> Path:
     that it is made with.
     """
     require_extra("stan")
-    library = _cache_directory() / f"{digest_of(path.read_text(encoding='utf-8'))}.so"
+    library = cache_directory() / "stan" / f"{digest_of(path.read_text(encoding='utf-8'))}.so"
     if not library.exists():
         library.parent.mkdir(parents=True, exist_ok=True)
         with _alone(library.with_suffix(".lock")):
@@ -56,11 +57,6 @@ def digest_of(text: str) -> str:
     """Return what tells a program apart: its text, and all that its library is made with."""
     made_with = f"{version('httpstan')} {_FLAGS} {_BRIDGE.read_text(encoding='utf-8')}"
     return hashlib.sha256(f"{text}\0{made_with}".encode()).hexdigest()[:24]
-
-
-def _cache_directory() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "vicheck" / "stan"
 
 
 def _compile(path: Path, directory: Path) -> Path:

@@ -1,0 +1,39 @@
+"""Compiled code that the command line keeps."""
+
+import os
+
+import pytest
+
+from tests.test_cli import run
+from vicheck.cli.caching import keep_compiled_code
+
+NAME = "JAX_COMPILATION_CACHE_DIR"
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch, tmp_path):
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    os.environ.pop(NAME, None)
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path)
+
+
+def test_it_is_kept_in_the_users_cache_directory(tmp_path):
+    keep_compiled_code()
+    (directory,) = (tmp_path / "vicheck").iterdir()
+    assert os.environ[NAME] == str(directory)
+    assert directory.name.startswith("xla-")
+
+
+def test_who_has_chosen_a_directory_is_obeyed(tmp_path):
+    os.environ[NAME] = ""
+    keep_compiled_code()
+    assert os.environ[NAME] == ""
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_a_directory_nothing_is_kept(tmp_path):
+    (tmp_path / "vicheck").write_text("a file in the way")
+    keep_compiled_code()
+    assert NAME not in os.environ
+    done = run("psis", "--help")
+    assert done.returncode == 0
