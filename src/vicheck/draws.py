@@ -37,6 +37,10 @@ class Draws:
     """How the fit ended, as far as it is known; `vicheck.vsbc` counts it."""
 
     def __post_init__(self) -> None:
+        arrays = {name: np.asarray(value, float) for name, value in self.values.items()}
+        object.__setattr__(self, "values", arrays)
+        for name in ("log_p", "log_q"):
+            object.__setattr__(self, name, np.atleast_1d(np.asarray(getattr(self, name), float)))
         num_draws = len(self.log_p)
         if np.shape(self.log_p) != (num_draws,) or np.shape(self.log_q) != (num_draws,):
             raise ValueError(

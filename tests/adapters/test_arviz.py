@@ -34,6 +34,15 @@ def test_what_a_check_writes_is_read_back():
     np.testing.assert_array_equal(again.values, checked().values)
 
 
+def test_a_missing_constant_stays_missing():
+    draws = vicheck.Draws({"x": Z}, **STATS, unnormalized="it was lost", notes=("one", "two"))
+    again = vicheck.from_arviz(vicheck.check(draws).to_arviz())
+    assert again.unnormalized == "it was lost"
+    assert again.notes == ("one", "two")
+    assert np.isnan(vicheck.check(again).divergences.elbo.value)
+    assert "ELBO and log evidence are unknown: it was lost." in str(vicheck.check(again))
+
+
 def test_files_are_read_and_the_command_line_takes_them(tmp_path):
     path = tmp_path / "fit.nc"
     checked().to_arviz().to_netcdf(path)

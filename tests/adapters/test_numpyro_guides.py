@@ -118,12 +118,32 @@ def draws_too_much(sigma, y=None):
     numpyro.sample("nothing", dist.Normal(0.0, 1.0))
 
 
+def in_part_a_point(sigma, y=None):
+    misses_tau(sigma)
+    numpyro.sample("tau", dist.Delta(3.0))
+
+
+def with_auxiliary_noise(sigma, y=None):
+    noise = numpyro.sample("noise", dist.Normal(0.0, 1.0), infer={"is_auxiliary": True})
+    misses_tau(sigma)
+    numpyro.sample("tau", dist.LogNormal(noise, 1.0))
+
+
+def of_another_shape(sigma, y=None):
+    numpyro.sample("mu", dist.Normal(0.0, 2.0))
+    numpyro.sample("theta", dist.Normal(jnp.zeros((8, 1)), 1.0).to_event(2))
+    numpyro.sample("tau", dist.LogNormal(0.0, 1.0))
+
+
 @pytest.mark.parametrize(
     ("guide", "message"),
     [
         (misses_tau, "does not cover the latent site 'tau' of the model; it has: mu, theta"),
         (draws_too_much, "draws a site 'nothing' that the model does not have"),
         (autoguide.AutoDelta(eight_schools_centred), "is a point, which has no density"),
+        (in_part_a_point, r"9 random numbers for 10 parameters: it is a point .* \(of tau\)"),
+        (with_auxiliary_noise, r"an integral over auxiliary numbers \(noise\)"),
+        (of_another_shape, r"draw site 'theta' with shape \(8,\), as the model does, got \(8, 1\)"),
     ],
 )
 def test_guides_that_cannot_be_checked(guide, message):
@@ -147,6 +167,72 @@ def test_guides_that_cannot_be_checked(guide, message):
 def test_parameters_that_do_not_fit(params, error, message):
     with pytest.raises(error, match=message):
         vicheck.check_numpyro(eight_schools_centred, by_hand, params, **EIGHT_SCHOOLS)
+
+
+COUNTS = np.array([50, 20, 0, 0, 0, 0, 0, 0, 0, 0])
+
+
+def shares(counts):
+    p = numpyro.sample("p", dist.Dirichlet(jnp.full(10, 0.1)))
+    numpyro.sample("counts", dist.Multinomial(70, p), obs=counts)
+
+
+def exact_shares(counts):
+    numpyro.sample("p", dist.Dirichlet(0.1 + counts))
+
+
+def test_values_at_the_edge_of_a_simplex_keep_their_digits():
+    checked = vicheck.check_numpyro(shares, exact_shares, {}, COUNTS, num_draws=4000)
+    assert checked.log_ratios.std() < 1e-9
+
+
+def named_otherwise(numbers):
+    exact_shares(numbers)
+
+
+def test_arguments_by_position_may_have_other_names_in_the_guide():
+    checked = vicheck.check_numpyro(shares, named_otherwise, {}, COUNTS, num_draws=500)
+    assert checked.log_ratios.std() < 1e-9
+
+
+SCALE = 1.0
+
+
+def scaled():
+    numpyro.sample("x", dist.Normal(0.0, SCALE))
+
+
+def unscaled():
+    numpyro.sample("x", dist.Normal(0.0, 1.0))
+
+
+def test_what_has_changed_outside_of_the_model_is_seen(monkeypatch):
+    assert vicheck.check_numpyro(scaled, unscaled, {}, num_draws=500).khat == 0.0
+    monkeypatch.setattr(f"{__name__}.SCALE", 2.0)
+    assert vicheck.check_numpyro(scaled, unscaled, {}, num_draws=500).khat != 0.0
+
+
+def two_normals():
+    numpyro.sample("x", dist.Normal(0.0, 1.0).expand([2]).to_event(1))
+
+
+def test_a_flow_without_an_inverse():
+    guide = autoguide.AutoBNAFNormal(two_normals, num_flows=1, hidden_factors=[2])
+    svi = SVI(two_normals, guide, ADAM, Trace_ELBO())
+    params = svi.get_params(svi.init(jax.random.key(1)))
+    checked = vicheck.check_numpyro(two_normals, guide, params, num_draws=4000)
+    loss = Trace_ELBO(num_particles=200).loss(jax.random.key(3), params, two_normals, guide)
+    assert checked.divergences.elbo.value == pytest.approx(-float(loss), abs=0.2)
+
+
+def test_the_number_of_draws_is_checked():
+    with pytest.raises(ValueError, match="num_draws must be a positive integer, got 0"):
+        vicheck.check_numpyro(scaled, unscaled, {}, num_draws=0)
+
+
+def test_arguments_that_do_not_fit():
+    with pytest.raises(ModelError, match=r"arguments do not fit the model: missing .* 'counts'"):
+        vicheck.check_numpyro(shares, exact_shares, {})
 
 
 def in_parts(x, y=None):
@@ -211,3 +297,11 @@ def test_stopping_early_turns_the_finding_round_and_is_noticed(tmp_path):
 def test_the_number_of_steps_is_checked():
     with pytest.raises(ValueError, match="num_steps must be a positive integer, got 0"):
         calibrate(0)
+
+
+def test_the_shortest_run_has_not_converged():
+    found = vicheck.vsbc_numpyro(
+        eight_schools_centred, autoguide.AutoNormal(eight_schools_centred), ADAM, 1,
+        sigma=EIGHT_SCHOOLS["sigma"], num_datasets=8, quantities=["tau"], progress=False,
+    )  # fmt: skip
+    assert (found.status == "MAX_ITERATIONS").mean() > 0.5

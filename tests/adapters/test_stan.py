@@ -11,7 +11,7 @@ from scipy import stats
 import vicheck
 from tests.test_cli import run
 from vicheck.adapters.stan.bridge import Bridge, as_json
-from vicheck.adapters.stan.compiler import compile_program, digest_of
+from vicheck.adapters.stan.compiler import compile_program, digest_of, translate
 from vicheck.errors import MissingExtraError, ModelError
 from vicheck.model import double_precision
 from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred, eight_schools_noncentred
@@ -177,9 +177,18 @@ def test_other_data_need_no_new_program():
 
 
 def test_programs_are_told_apart_by_their_text():
-    text = PROGRAM.read_text()
-    assert stan_model(1).program.identity == digest_of(text)
-    assert digest_of(text) != digest_of(text.replace("normal(0, 5)", "normal(0, 50)"))
+    code = translate(PROGRAM)
+    assert stan_model(1).program.identity == digest_of(code)
+    assert digest_of(code) != digest_of(code + " ")
+
+
+def test_what_a_program_includes_is_part_of_it(tmp_path):
+    program, part = tmp_path / "main.stan", tmp_path / "part.stan"
+    program.write_text("parameters { real mu; }\nmodel {\n#include part.stan\n}\n")
+    part.write_text("mu ~ normal(0, 1);\n")
+    before = translate(program)
+    part.write_text("mu ~ normal(0, 2);\n")
+    assert translate(program) != before
 
 
 def test_any_object_with_the_interface_of_bridgestan():
@@ -209,6 +218,29 @@ def test_constraints_are_seen_from_outside():
     assert program.is_decreasing("a")
     assert not program.is_elementwise("bc")
     assert not program.is_decreasing("bc")
+
+
+class HangingBounds(Constraints):
+    """a falls with z, and is a bound of the first of bc, which rises with z then."""
+
+    def param_constrain(self, theta_unc, *, include_tp=False, include_gq=False, rng=None):
+        a, b, c = theta_unc
+        found = [5.0 - np.exp(a), np.exp(b) - 5.0 + np.exp(a), c]
+        return np.array([*found, a + b] if include_tp else found)
+
+
+def test_bounds_that_hang_on_a_parameter_do_not_change_its_direction():
+    program = vicheck.from_stan(HangingBounds()).program
+    assert program.is_decreasing("a")
+    assert program.is_elementwise("a")
+    assert not program.is_elementwise("bc")
+
+
+def test_data_from_a_file(tmp_path):
+    path = tmp_path / "schools.json"
+    path.write_text(as_json(SCHOOLS | {"centred": True}))
+    model = vicheck.from_stan(PROGRAM, path)
+    assert model.log_density(POINTS[0]) == stan_model(1).log_density(POINTS[0])
 
 
 def test_a_point_that_stan_rejects_has_no_density():

@@ -51,6 +51,14 @@ def test_quantities_of_all_draws():
     assert list(checked.moments.index) == ["norm"]
 
 
+def test_functions_of_one_draw_are_refused():
+    z, log_p, log_q = normal_draws()
+    draws = vicheck.Draws({"z": z}, log_p, log_q)
+    for first in (lambda draws: draws["z"][0], lambda draws: 3.0):
+        with pytest.raises(ValueError, match=f"first must have one row for each of the {len(z)}"):
+            vicheck.check(draws, quantities={"first": first})
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

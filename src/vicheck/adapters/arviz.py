@@ -99,7 +99,15 @@ def _from_groups(data: Any, where: str) -> Draws:
     if len(set(sizes.values())) != 1:
         told = ", ".join(f"{name} {size}" for name, size in sizes.items())
         raise InputFileError(f"{where} must have the same number of draws of all, got {told}")
-    return Draws(draws, stats["log_p"], stats["log_q"])
+    told = data["posterior"].attrs
+    return Draws(
+        draws,
+        stats["log_p"],
+        stats["log_q"],
+        title=str(told.get("title", "")),
+        notes=tuple(str(told.get("notes", "")).splitlines()),
+        unnormalized=str(told.get("unnormalized", "")),
+    )
 
 
 def _arrays(data: Any, group: str, where: str) -> dict[str, NDArray[np.float64]]:

@@ -20,6 +20,11 @@ __all__ = [
 ]
 
 
+def _require_count(num_draws: Any) -> None:
+    if not isinstance(num_draws, int) or isinstance(num_draws, bool) or num_draws < 1:
+        raise ValueError(f"num_draws must be a positive integer, got {num_draws!r}")
+
+
 def check_numpyro(
     model: Callable[..., Any],
     guide: Callable[..., Any],
@@ -58,6 +63,7 @@ def check_numpyro(
     """
     from vicheck.adapters.numpyro.guides import draws_of_guide
 
+    _require_count(num_draws)
     drawn = draws_of_guide(model, guide, params, args, kwargs, num_draws, seed)
     return check(drawn, quantities=quantities)
 
@@ -81,6 +87,7 @@ def check_pymc(
     """
     from vicheck.adapters.pymc import draws_of_approximation
 
+    _require_count(num_draws)
     return check(draws_of_approximation(approx, num_draws, seed), quantities=quantities)
 
 
@@ -111,6 +118,7 @@ def check_pyro(
     """
     from vicheck.adapters.pyro.guides import draws_of_guide
 
+    _require_count(num_draws)
     drawn = draws_of_guide(model, guide, args, kwargs, num_draws, seed)
     return check(drawn, quantities=quantities)
 
@@ -140,6 +148,7 @@ def check_blackjax(
     """
     from vicheck.adapters.blackjax import draws_of_state
 
+    _require_count(num_draws)
     drawn = draws_of_state(state, log_density, num_draws, seed)
     return check(drawn, quantities=quantities)
 
@@ -180,6 +189,7 @@ def check_distribution(
     """
     from vicheck.adapters.distributions import draws_of_distribution
 
+    _require_count(num_draws)
     drawn = draws_of_distribution(q, log_density, num_draws, seed)
     return check(drawn, quantities=quantities)
 

@@ -191,7 +191,14 @@ class Check:
             "log_q": self.log_q[:size],
             "log_weights": self._psis_of_kept.log_weights,
         }
-        return to_datatree(self.draws, stats, {"khat": self.khat, "verdict": str(self.verdict)})
+        told = {
+            "khat": self.khat,
+            "verdict": str(self.verdict),
+            "title": self.title,
+            "notes": "\n".join(self.notes),
+            "unnormalized": self.unnormalized,
+        }
+        return to_datatree(self.draws, stats, told)
 
     def report(self, path: str | Path) -> None:
         """Write the summary and the table of moments as a page of HTML."""

@@ -174,7 +174,18 @@ def check_draws(
     arrays = _named(draws, names, p.size)
     if quantities is not None:
         arrays = {name: np.asarray(of(draws), float) for name, of in quantities.items()}
+    _require_rows(arrays, p.size)
     return check(Draws(arrays, p, q, notes=_scale_notes(arrays, q)))
+
+
+def _require_rows(arrays: Mapping[str, Floats], num_draws: int) -> None:
+    """Raise unless there is a row for every draw: functions may have been written for one."""
+    for name, array in arrays.items():
+        if np.ndim(array) == 0 or len(array) != num_draws:
+            raise ValueError(
+                f"{name} must have one row for each of the {num_draws} draws, got shape "
+                f"{np.shape(array)}"
+            )
 
 
 def _scale_notes(arrays: Mapping[str, Floats], log_q: Floats) -> tuple[str, ...]:
@@ -225,7 +236,9 @@ def _chosen(values: Mapping[str, Floats], quantities: Quantities | None) -> dict
     if not len(quantities):
         raise ValueError("quantities must hold at least one name or function, got none")
     if isinstance(quantities, Mapping):
-        return {name: np.asarray(of(values), float) for name, of in quantities.items()}
+        arrays = {name: np.asarray(of(values), float) for name, of in quantities.items()}
+        _require_rows(arrays, len(next(iter(values.values()))))
+        return arrays
     unknown = [name for name in quantities if name not in values]
     if unknown:
         raise ValueError(

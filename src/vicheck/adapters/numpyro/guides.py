@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +15,9 @@ import numpy as np
 from jax import lax
 from numpy.typing import NDArray
 from numpyro import handlers
-from numpyro.distributions import Delta
+from numpyro.distributions import Delta, biject_to
 from numpyro.infer import SVI, Trace_ELBO
+from numpyro.infer.util import log_density
 
 from vicheck.adapters.numpyro.models import NumpyroProgram, WholePlates, from_numpyro, tracing
 from vicheck.compiling import compiled
@@ -28,6 +31,9 @@ __all__ = ["SviFit", "draws_of_guide", "still_rising"]
 Floats = NDArray[np.float64]
 
 _CHUNK = 4096
+_CHUNK_BYTES = 2**28
+_COPIES = 6
+"""How many arrays of the size of draws and data an evaluation holds at a time, roughly."""
 _KEPT_BYTES = 2**30
 """Draws are kept for as many as fit into this; densities for all."""
 _LEAST_GAIN = 0.1
@@ -49,7 +55,7 @@ def draws_of_guide(
         fixed = jax.tree.map(_wide, values)
         target = from_numpyro(_without_params(model, fixed, args, kwargs), *args,
                               observed=(), **kwargs)  # fmt: skip
-        approximation = Guide(_program_of(target), guide)
+        approximation = Guide(_program_of(target), guide, _positions(model, args))
         approximation.check(fixed, target.data)
         log_p, log_q, theta = approximation.draw(fixed, target.data, num_draws, seed)
     name = type(guide).__name__ if hasattr(guide, "get_posterior") else _name_of(guide)
@@ -63,12 +69,18 @@ def draws_of_guide(
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Guide:
-    """A guide beside the program it approximates; compared by value, as code is compiled for it."""
+    """A guide beside the program it approximates.
+
+    Compiled code belongs to one such object: what model and guide compute may hang on numbers
+    outside them, which may have changed when the next is made.
+    """
 
     program: NumpyroProgram
     guide: Callable[..., Any]
+    positional: tuple[str, ...] = ()
+    """Arguments of the model that the guide gets by position: it may call them otherwise."""
 
     @property
     def dim(self) -> int:
@@ -76,54 +88,88 @@ class Guide:
         return self.program.dim
 
     def check(self, params: Mapping[str, Any], data: Data) -> None:
-        """Run the guide once, so that it is set up, and say which sites do not fit the model."""
+        """Run the guide once, so that it is set up, and say what does not fit the model."""
         sites = self._trace(jax.random.key(0), params, data)
-        names = {name for name, _ in self.program.layout}
         drawn = {
             name: site
             for name, site in sites.items()
             if site["type"] == "sample" and not site["is_observed"]
         }
-        for name in names:
-            if name not in sites:
-                raise ModelError(
-                    f"the guide does not cover the latent site {name!r} of the model; it has: "
-                    f"{', '.join(drawn) or 'none'}"
-                )
-        for name, site in drawn.items():
-            if name not in names and not site["infer"].get("is_auxiliary", False):
-                raise ModelError(
-                    f"the guide draws a site {name!r} that the model does not have: mark it with "
-                    "infer={'is_auxiliary': True}, or give it the name of a site of the model; "
-                    f"the model has: {', '.join(sorted(names))}"
-                )
-        if all(_is_point(site["fn"]) for site in drawn.values()):
-            raise ModelError(
-                "the guide is a point, which has no density: khat is not defined for it (an "
-                "AutoDelta guide finds the mode only)"
-            )
         missing = [
             name for name, site in sites.items() if site["type"] == "param" and name not in params
         ]
         if missing:
             raise ModelError(f"params lacks {', '.join(missing)}, which the guide needs")
+        self._check_names(sites, drawn)
+        self._check_density(drawn)
+
+    def _check_names(self, sites: Mapping[str, Any], drawn: Mapping[str, Any]) -> None:
+        shapes = self.program.shapes
+        for name, shape in shapes.items():
+            if name not in sites:
+                raise ModelError(
+                    f"the guide does not cover the latent site {name!r} of the model; it has: "
+                    f"{', '.join(drawn) or 'none'}"
+                )
+            came = jnp.shape(sites[name]["value"])
+            if came != shape:
+                raise ModelError(
+                    f"the guide must draw site {name!r} with shape {shape}, as the model does, got "
+                    f"{came}"
+                )
+        for name, site in drawn.items():
+            if name not in shapes and not site["infer"].get("is_auxiliary", False):
+                raise ModelError(
+                    f"the guide draws a site {name!r} that the model does not have; the model has: "
+                    f"{', '.join(shapes)}"
+                )
+
+    def _check_density(self, drawn: Mapping[str, Any]) -> None:
+        """Refuse a guide that draws fewer or more random numbers than the model has parameters."""
+        random = {name: site for name, site in drawn.items() if not _is_point(site["fn"])}
+        points = [name for name in drawn if name not in random and name in self.program.shapes]
+        count = sum(_num_unconstrained(site["fn"]) for site in random.values())
+        if not count:
+            raise ModelError(
+                "the guide is a point, which has no density, so khat is not defined: AutoDelta "
+                "finds the mode only (of an AutoLaplaceApproximation guide.get_posterior(params) "
+                "is what vicheck.check_distribution takes)"
+            )
+        told = f"the guide draws {count} random numbers for {self.program.dim} parameters"
+        if count < self.program.dim:
+            raise ModelError(
+                f"{told}: it is a point in some directions (of {', '.join(points)}), and has no "
+                "density"
+            )
+        if count > self.program.dim:
+            extra = ", ".join(name for name in random if name not in self.program.shapes)
+            raise ModelError(
+                f"{told}: its density of the parameters is an integral over auxiliary numbers "
+                f"({extra}), which is not known"
+            )
 
     def one(self, key: jax.Array, params: Any, data: Data) -> tuple[jax.Array, jax.Array, Any]:
-        """Return log p, log q and the parameters of one draw."""
-        sites = self._trace(key, params, data)
-        log_q: Any = 0.0
-        for site in sites.values():
-            if site["type"] == "sample" and not site["is_observed"]:
-                log_q = log_q + jnp.sum(site["fn"].log_prob(site["value"]))
-        theta = {name: sites[name]["value"] for name, _ in self.program.layout}
-        z, log_jacobian = self.program.unconstrain_with_jacobian(theta, data)
-        return self.program.log_density(z, data), log_q + log_jacobian, z
+        """Return log p, log q and the parameters of one draw.
+
+        Both densities are evaluated at the guide's own values, on the parameters' own scale: the
+        way to the unconstrained scale and back would lose digits near bounds. The Jacobian is then
+        added to both.
+        """
+        guide = handlers.seed(WholePlates(self.guide), key)
+        args, kwargs = self._call(data)
+        with tracing():
+            log_q, sites = log_density(guide, args, kwargs, params)
+        theta = {name: sites[name]["value"] for name in self.program.shapes}
+        log_p, values = self.program.log_density_at(theta, data)
+        _, log_jacobian = self.program.unconstrain_with_jacobian(theta, data)
+        log_jacobian = jnp.where(jnp.isfinite(log_jacobian), log_jacobian, 0.0)
+        return log_p + log_jacobian, log_q + log_jacobian, values
 
     def draw(
         self, params: Any, data: Data, num_draws: int, seed: int
     ) -> tuple[Floats, Floats, dict[str, Floats]]:
         """Return log p, log q and named draws; of the latter as many as memory allows."""
-        size = min(_CHUNK, num_draws)
+        size = self._chunk(data, num_draws)
         parts: list[Any] = []
         kept: list[dict[str, Floats]] = []
         room = _KEPT_BYTES
@@ -140,19 +186,26 @@ class Guide:
         named = {name: np.concatenate([each[name] for each in kept])[:num_draws] for name in order}
         return log_p, log_q, named
 
+    def _chunk(self, data: Data, num_draws: int) -> int:
+        """Return how many draws are made together: what they are compared with takes memory too."""
+        width = self.dim + sum(np.size(leaf) for leaf in jax.tree.leaves(data))
+        return max(1, min(_CHUNK, num_draws, _CHUNK_BYTES // (8 * _COPIES * width)))
+
+    def _call(self, data: Data) -> tuple[list[Any], dict[str, Any]]:
+        """Return what the guide is called with."""
+        arguments = self.program.arguments(data)
+        return [arguments.pop(name) for name in self.positional], arguments
+
     def _trace(self, key: jax.Array, params: Any, data: Data) -> dict[str, Any]:
         guide = handlers.seed(handlers.substitute(WholePlates(self.guide), data=params), key)
+        args, kwargs = self._call(data)
         with tracing():
-            return dict(handlers.trace(guide).get_trace(**self.program.arguments(data)))
+            return dict(handlers.trace(guide).get_trace(*args, **kwargs))
 
 
 @compiled
 def _evaluate(approximation: Guide, keys: Any, params: Any, data: Data) -> Any:
-    def one(key: jax.Array) -> Any:
-        log_p, log_q, z = approximation.one(key, params, data)
-        return log_p, log_q, approximation.program.constrain(z, data)
-
-    return jax.vmap(one)(keys)
+    return jax.vmap(lambda key: approximation.one(key, params, data))(keys)
 
 
 @dataclass(frozen=True)
@@ -166,12 +219,13 @@ class SviFit:
     loss: Any
     num_steps: int
     num_draws: int
+    approximation: Guide
     double: bool
     """Whether the user computes in float64; SVI then does too."""
 
     def __call__(self, data: Data, seed: int) -> Draws:
         """Run SVI from a fresh start and draw from the guide."""
-        approximation = Guide(self.program, self.guide)
+        approximation = self.approximation
         with jax.enable_x64(self.double):
             before, after = jax.device_get(_run_svi(self, jax.random.key(seed), data))
         with double_precision():
@@ -206,7 +260,7 @@ class SviFit:
         def step(state: Any, _: Any) -> Any:
             return svi.update(state, **arguments)
 
-        last = self.num_steps // 5
+        last = max(1, self.num_steps // 5)
         with tracing():
             state = svi.init(key, **arguments)
             state, _ = lax.scan(step, state, None, length=self.num_steps - last)
@@ -232,7 +286,15 @@ def fit_by_svi(
     program = _program_of(target)
     double = bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
     fit = SviFit(
-        program, program.function, guide, optim, loss or Trace_ELBO(), num_steps, num_draws, double
+        program,
+        program.function,
+        guide,
+        optim,
+        loss or Trace_ELBO(),
+        num_steps,
+        num_draws,
+        Guide(program, guide),
+        double,
     )
     with jax.enable_x64(double):
         fit.prepare(program.example(target.data, target.missing))
@@ -277,6 +339,10 @@ def _without_params(
     model: Callable[..., Any], params: Mapping[str, Any], args: Any, kwargs: Any
 ) -> Callable[..., Any]:
     """Return the model at fixed values of its own ``numpyro.param`` sites, where it has any."""
+    try:
+        inspect.signature(model).bind(*args, **kwargs)
+    except TypeError as error:
+        raise ModelError(f"the arguments do not fit the model: {error}") from error
     with tracing():
         sites = handlers.trace(handlers.seed(model, jax.random.key(0))).get_trace(*args, **kwargs)
     own = [name for name, site in sites.items() if site["type"] == "param"]
@@ -293,6 +359,17 @@ def _program_of(target: Model) -> NumpyroProgram:
     program = target.program
     assert isinstance(program, NumpyroProgram)
     return program
+
+
+def _positions(model: Callable[..., Any], args: tuple[Any, ...]) -> tuple[str, ...]:
+    """Return the model's names of the arguments that were given by position."""
+    return tuple(inspect.signature(model).parameters)[: len(args)]
+
+
+def _num_unconstrained(fn: Any) -> int:
+    if fn.support.is_discrete:
+        return math.prod(fn.shape())
+    return math.prod(biject_to(fn.support).inverse_shape(fn.shape()))
 
 
 def _is_point(fn: Any) -> bool:

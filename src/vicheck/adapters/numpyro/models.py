@@ -15,7 +15,7 @@ import numpy as np
 from numpyro import handlers
 from numpyro.distributions import biject_to, constraints
 from numpyro.distributions.transforms import IndependentTransform
-from numpyro.infer.util import constrain_fn, potential_energy
+from numpyro.infer.util import constrain_fn, log_density, potential_energy
 from numpyro.primitives import Messenger
 
 from vicheck.errors import ModelError
@@ -118,6 +118,8 @@ class NumpyroProgram(Program):
     """Parameters whose constraint ties their entries together, such as a simplex."""
     decreasing: tuple[str, ...] = ()
     """Parameters that are bounded above only: they fall where z rises."""
+    constrained: Layout = ()
+    """Names and shapes of the parameters on their own scale."""
 
     def log_density(self, z: jax.Array, data: Data) -> jax.Array:
         return self._log_density(WholePlates(self.function), z, data)
@@ -151,6 +153,23 @@ class NumpyroProgram(Program):
 
     def unconstrain(self, theta: Mapping[str, Any], data: Data) -> jax.Array:
         return self.unconstrain_with_jacobian(theta, data)[0]
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Names and shapes of the parameters on their own scale."""
+        return dict(self.constrained)
+
+    def log_density_at(
+        self, theta: Mapping[str, Any], data: Data
+    ) -> tuple[jax.Array, dict[str, jax.Array]]:
+        """Return the log density of parameters on their own scale, and all that is derived."""
+        known = {name: theta[name] for name, _ in self.layout}
+        with tracing():
+            value, sites = log_density(WholePlates(self.function), (), self.arguments(data), known)
+        derived = [name for name, site in sites.items() if site["type"] == "deterministic"]
+        return value, {
+            name: jnp.asarray(sites[name]["value"], float) for name in [*known, *derived]
+        }
 
     def unconstrain_with_jacobian(
         self, theta: Mapping[str, Any], data: Data
@@ -208,7 +227,7 @@ class NumpyroProgram(Program):
 
     def with_layout(self, data: Data) -> NumpyroProgram:
         """Return the program that knows its parameters, or say why the model cannot be used."""
-        layout, subsampled, joint, decreasing = [], [], [], []
+        layout, subsampled, joint, decreasing, constrained = [], [], [], [], []
         for name, site in self._sites_at_zero(data).items():
             if site["type"] == "plate" and site["infer"]["subsampled"]:
                 subsampled.append(name)
@@ -229,6 +248,7 @@ class NumpyroProgram(Program):
             if isinstance(_base_constraint(site["fn"].support), _BOUNDED_ABOVE):
                 decreasing.append(name)
             layout.append((name, tuple(transform.inverse_shape(site["fn"].shape()))))
+            constrained.append((name, tuple(site["fn"].shape())))
         if not layout:
             raise ModelError("the model has no parameters: every site is observed")
         return NumpyroProgram(
@@ -239,6 +259,7 @@ class NumpyroProgram(Program):
             tuple(subsampled),
             tuple(joint),
             tuple(decreasing),
+            tuple(constrained),
         )
 
     def check_data(self, data: Data) -> None:

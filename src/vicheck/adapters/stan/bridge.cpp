@@ -47,6 +47,7 @@ extern "C" {
 const char* vicheck_message() { return message.c_str(); }
 
 void* vicheck_new(const char* json, unsigned int seed) {
+  prepare_thread();
   try {
     std::istringstream stream(json);
     stan::json::json_data data(stream);
@@ -104,6 +105,7 @@ void vicheck_log_density(void* handle, const double* points, long count, double*
 // Returns how many points Stan rejected: their numbers are NaN.
 long vicheck_constrain(void* handle, const double* points, long count, bool transformed,
                        bool generated, unsigned int seed, long width, double* values) {
+  prepare_thread();
   const Model& model = *static_cast<Model*>(handle);
   const long dim = model.num_params_r();
   long rejected = 0;
@@ -125,6 +127,7 @@ long vicheck_constrain(void* handle, const double* points, long count, bool tran
 
 // Unconstrained parameters; returns 0, or 1 with a message for values out of their support.
 int vicheck_unconstrain(void* handle, const double* constrained, long size, double* z) {
+  prepare_thread();
   const Model& model = *static_cast<Model*>(handle);
   std::ostringstream printed;
   try {

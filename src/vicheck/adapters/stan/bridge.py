@@ -124,7 +124,13 @@ class Bridge:
 
 def as_json(data: Mapping[str, Any]) -> str:
     """Return data as Stan reads it, every number to its last bit."""
-    return json.dumps({name: np.asarray(value).tolist() for name, value in data.items()})
+    arrays = {name: np.asarray(value) for name, value in data.items()}
+    return json.dumps(
+        {
+            name: (array.astype(int) if array.dtype.kind == "b" else array).tolist()
+            for name, array in arrays.items()
+        }
+    )
 
 
 @lru_cache(maxsize=32)

@@ -15,7 +15,7 @@ from pathlib import Path
 from vicheck.cache import cache_directory
 from vicheck.errors import ModelError, require_extra
 
-__all__ = ["compile_program", "digest_of"]
+__all__ = ["compile_program", "digest_of", "translate"]
 
 _BRIDGE = Path(__file__).with_name("bridge.cpp")
 _FLAGS = (
@@ -33,13 +33,14 @@ def compile_program(path: Path) -> Path:
     that it is made with.
     """
     require_extra("stan")
-    library = cache_directory() / "stan" / f"{digest_of(path.read_text(encoding='utf-8'))}.so"
+    code = translate(path)
+    library = cache_directory() / "stan" / f"{digest_of(code)}.so"
     if not library.exists():
         library.parent.mkdir(parents=True, exist_ok=True)
         with _alone(library.with_suffix(".lock")):
             if not library.exists():  # another process may have made it meanwhile
                 with tempfile.TemporaryDirectory(dir=library.parent) as directory:
-                    _compile(path, Path(directory)).replace(library)
+                    _compile(path, code, Path(directory)).replace(library)
     return library
 
 
@@ -53,19 +54,28 @@ def _alone(path: Path) -> Iterator[None]:
         yield
 
 
-def digest_of(text: str) -> str:
-    """Return what tells a program apart: its text, and all that its library is made with."""
+def translate(path: Path) -> str:
+    """Return what stanc makes of a program, and of what it includes from its directory: C++."""
+    command = [str(_home() / "stanc"), "--name", "vicheck_program", "--include-paths", "."]
+    return _run([*command, "--print-cpp", path.name], path, directory=path.resolve().parent)
+
+
+def digest_of(code: str) -> str:
+    """Return what tells a program apart: its code, and all that its library is made with."""
     made_with = f"{version('httpstan')} {_FLAGS} {_BRIDGE.read_text(encoding='utf-8')}"
-    return hashlib.sha256(f"{text}\0{made_with}".encode()).hexdigest()[:24]
+    return hashlib.sha256(f"{code}\0{made_with}".encode()).hexdigest()[:24]
 
 
-def _compile(path: Path, directory: Path) -> Path:
-    home = Path(str(distribution("httpstan").locate_file("httpstan")))
+def _home() -> Path:
+    return Path(str(distribution("httpstan").locate_file("httpstan")))
+
+
+def _compile(path: Path, code: str, directory: Path) -> Path:
+    home = _home()
     compiler = shutil.which(os.environ.get("CXX", "g++"))
     if compiler is None:
         raise ModelError("Stan programs need a C++ compiler: install g++, or set CXX to another")
-    made = _run([str(home / "stanc"), "--name", "vicheck_program", "--print-cpp", str(path)], path)
-    (directory / "program.hpp").write_text(made, encoding="utf-8")
+    (directory / "program.hpp").write_text(code, encoding="utf-8")
     library = directory / "program.so"
     _run(
         [
@@ -87,8 +97,8 @@ def _compile(path: Path, directory: Path) -> Path:
     return library
 
 
-def _run(command: list[str], path: Path) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def _run(command: list[str], path: Path, directory: Path | None = None) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=directory)
     if done.returncode:
         lines = (done.stderr or done.stdout).strip()
         raise ModelError(f"{path} cannot be compiled by {Path(command[0]).name}:\n{lines}")

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.adapters.host_calls import call_on_host
+from vicheck.adapters.programs import read_data
 from vicheck.adapters.stan.bridge import as_json
 from vicheck.adapters.stan.names import StanArray, arrays_of
 from vicheck.adapters.stan.probing import probe
@@ -40,7 +41,7 @@ _STEP = 6e-6
 
 def from_stan(
     program: Any,
-    data: Mapping[str, Any] | None = None,
+    data: Mapping[str, Any] | str | Path | None = None,
     *,
     observed: tuple[str, ...] = ("y",),
     simulator: Simulator | Mapping[str, str] | None = None,
@@ -58,7 +59,7 @@ def from_stan(
         Path of a ``.stan`` file; or an object with the interface of BridgeStan's ``StanModel``,
         which has its data already.
     data
-        The program's data by name.
+        The program's data by name, or the path of a JSON file of them.
     observed
         Names of the data that are observed, as opposed to sizes and covariates: what a simulator
         draws.
@@ -82,6 +83,8 @@ def from_stan(
     MissingExtraError
         When neither BridgeStan nor httpstan is installed.
     """
+    if isinstance(data, str | Path):
+        data = read_data(data)
     arrays = {name: as_data(name, value) for name, value in (data or {}).items()}
     source = source_of(program)
     name = Path(program).name if isinstance(program, str | Path) else type(program).__name__

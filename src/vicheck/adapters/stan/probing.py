@@ -55,7 +55,7 @@ class Moved:
             entries,
             in_order,
             sum(counts) == len(own),
-            all((self.steps[entry] < 0.0).all() for entry in entries),
+            all((self.steps[i][np.isin(self.places[i], places)] < 0.0).all() for i in entries),
         )
 
 
