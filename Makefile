@@ -15,7 +15,7 @@ demo: $(VENV)/.run  ## fit and check the eight schools in two parametrizations
 	$(BIN)/vicheck demo
 
 test: $(VENV)/.dev  ## all tests and doctests, on all cores
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-large: $(VENV)/.large  ## tests against large libraries: Pyro with torch, pymc-extras
 	$(BIN)/python -m pytest tests/pyro docs/libraries-pyro.md tests/adapters/test_pymc.py -k "pyro or dadvi"

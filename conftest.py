@@ -15,6 +15,18 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 collect_ignore = [] if find_spec("pyro") else ["docs/libraries-pyro.md"]  # make test-large runs it
 
 
+# The files that take longest, first: the last of several workers to end decides how long it takes.
+LONGEST = (
+    "test_experiments.py", "libraries.md", "test_stan.py", "test_numpyro_guides.py",
+    "test_blackjax.py", "test_cli_check.py", "test_cli_vsbc.py", "test_page.py", "test_pymc.py",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items):
+    """Put the longest files first; within a file the order stays."""
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else 99)
+
+
 @pytest.fixture(autouse=True)
 def _doctest_names(doctest_namespace):
     import vicheck
