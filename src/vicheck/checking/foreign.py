@@ -40,7 +40,8 @@ def check_numpyro(
     Parameters
     ----------
     model, guide
-        What SVI was given; any guide that has a density, automatic or hand-written.
+        What SVI was given; any guide that has a density of the parameters, automatic or
+        hand-written.
     params
         The fitted parameters: what ``svi.run`` returned, or ``svi.get_params(state)``. With the
         former a note says when the ELBO was still rising at the end.
@@ -58,8 +59,9 @@ def check_numpyro(
     Raises
     ------
     ModelError
-        When the guide does not cover a latent site, draws one that the model does not have, or is
-        a single point; the message names the site.
+        When the guide does not cover a latent site, draws one that the model does not have or one
+        of another shape, is a point in some direction, or has auxiliary noise; the message names
+        the site.
     """
     from vicheck.adapters.numpyro.guides import draws_of_guide
 
