@@ -154,7 +154,7 @@ def test_vsbc_finds_the_bias_of_tau_and_gives_the_same_bits(simulator):
 
 
 def test_simulated_data_follow_the_prior():
-    simulated = [stan_model(0).simulate(seed) for seed in range(200)]
+    simulated = [stan_model(0).simulate(seed) for seed in range(100)]
     tau = np.exp([z[1] for z, _ in simulated])
     assert stats.kstest(tau, stats.halfcauchy(scale=5.0).cdf).pvalue > 1e-3
     noise = [(data["y"] - z[0] - np.exp(z[1]) * z[2:]) / SCHOOLS["sigma"] for z, data in simulated]

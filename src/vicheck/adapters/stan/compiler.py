@@ -19,7 +19,7 @@ __all__ = ["compile_program", "digest_of", "translate"]
 
 _BRIDGE = Path(__file__).with_name("bridge.cpp")
 _FLAGS = (
-    "-std=c++17", "-O2", "-shared", "-fPIC", "-w",
+    "-std=c++17", "-O1", "-shared", "-fPIC", "-w",
     "-DSTAN_THREADS", "-D_REENTRANT", "-DBOOST_DISABLE_ASSERTS",
     "-D_GLIBCXX_USE_CXX11_ABI=0",  # as the libraries in the wheel are built
 )  # fmt: skip
