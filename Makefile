@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-large lint types bench bench-fit bench-vsbc accuracy coverage paper horseshoe-nuts clean
@@ -18,7 +18,8 @@ test: $(VENV)/.dev  ## all tests and doctests, on all cores
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-large: $(VENV)/.large  ## tests against large libraries: Pyro with torch, pymc-extras
-	$(BIN)/python -m pytest tests/pyro docs/libraries-pyro.md tests/adapters/test_pymc.py -k "pyro or dadvi"
+	$(BIN)/python -m pytest --numprocesses auto tests/pyro docs/libraries-pyro.md tests/adapters/test_pymc.py \
+	    -k "pyro or dadvi"
 
 lint: $(VENV)/.dev  ## style and formatting
 	$(BIN)/ruff check .
