@@ -190,6 +190,7 @@ def test_what_a_program_includes_is_part_of_it(tmp_path):
     before = translate(program)
     part.write_text("mu ~ normal(0, 2);\n")
     assert translate(program) != before
+    assert sorted(tmp_path.iterdir()) == [program, part]
 
 
 def test_any_object_with_the_interface_of_bridgestan():

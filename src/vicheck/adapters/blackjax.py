@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from vicheck.adapters.distributions import evaluate, named
+from vicheck.adapters.precision import in_double
 from vicheck.draws import Draws
 from vicheck.errors import require_extra
 from vicheck.model import double_precision
@@ -27,7 +28,7 @@ def draws_of_state(
 
     key = jax.random.key(seed)
     with double_precision():
-        state = jax.tree.map(_wide, state)
+        state = in_double(state)
         if isinstance(state, meanfield_vi.MFVIState):
             draws = meanfield_vi.sample(key, state, num_draws)
             log_q_of = meanfield_vi.generate_meanfield_logdensity(state.mu, state.rho)
@@ -56,8 +57,3 @@ def _refusal(state: Any) -> str:
     return f"state must be a {_KNOWN} of BlackJAX, got {name}" + (
         f": {reasons[name]}" if name in reasons else ""
     )
-
-
-def _wide(leaf: Any) -> Any:
-    array = np.asarray(leaf)
-    return array.astype(np.float64) if array.dtype.kind == "f" else array

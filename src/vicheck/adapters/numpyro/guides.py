@@ -20,6 +20,7 @@ from numpyro.infer import SVI, Trace_ELBO
 from numpyro.infer.util import log_density
 
 from vicheck.adapters.numpyro.models import NumpyroProgram, WholePlates, from_numpyro, tracing
+from vicheck.adapters.precision import in_double
 from vicheck.compiling import compiled
 from vicheck.draws import Draws
 from vicheck.errors import ModelError
@@ -52,7 +53,7 @@ def draws_of_guide(
     """Draw from a guide with fitted parameters, with both log densities, in float64."""
     values, losses = _params_of(params)
     with double_precision():
-        fixed = jax.tree.map(_wide, values)
+        fixed = in_double(values)
         target = from_numpyro(_without_params(model, fixed, args, kwargs), *args,
                               observed=(), **kwargs)  # fmt: skip
         approximation = Guide(_program_of(target), guide, _positions(model, args))
@@ -230,7 +231,7 @@ class SviFit:
             before, after = jax.device_get(_run_svi(self, jax.random.key(seed), data))
         with double_precision():
             earlier, (log_p, log_q, theta) = (
-                approximation.draw(jax.tree.map(_wide, each), data, self.num_draws, seed)
+                approximation.draw(in_double(each), data, self.num_draws, seed)
                 for each in (before, after)
             )
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(after)):
@@ -380,8 +381,3 @@ def _is_point(fn: Any) -> bool:
 
 def _name_of(function: Any) -> str:
     return f"guide {getattr(function, '__name__', type(function).__name__)}"
-
-
-def _wide(value: Any) -> Any:
-    array = np.asarray(value)
-    return array.astype(np.float64) if array.dtype.kind == "f" else array

@@ -57,7 +57,9 @@ def _alone(path: Path) -> Iterator[None]:
 def translate(path: Path) -> str:
     """Return what stanc makes of a program, and of what it includes from its directory: C++."""
     command = [str(_home() / "stanc"), "--name", "vicheck_program", "--include-paths", "."]
-    return _run([*command, "--print-cpp", path.name], path, directory=path.resolve().parent)
+    # It would write a file beside the program as well. The path of the other is part of the code.
+    command += ["--print-cpp", "--o", os.devnull, path.name]
+    return _run(command, path, directory=path.resolve().parent)
 
 
 def digest_of(code: str) -> str:
