@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, ClassVar, Literal, Self
 
@@ -41,7 +41,7 @@ class Record:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain Python values; arrays become lists, statuses their names."""
-        return {field.name: _encode(getattr(self, field.name)) for field in fields(self)}
+        return {each.name: _encode(getattr(self, each.name)) for each in fields(self)}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
@@ -49,7 +49,7 @@ class Record:
         return cls(**{name: _decode(item, cls._nested.get(name)) for name, item in values.items()})
 
     def __repr__(self) -> str:
-        parts = (f"{field.name}={_brief(getattr(self, field.name))}" for field in fields(self))
+        parts = (f"{each.name}={_brief(getattr(self, each.name))}" for each in fields(self))
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
@@ -310,6 +310,9 @@ class Convergence(Record):
     """Largest split R-hat of the last half of the iterates (Dhaka et al. 2020)."""
     iterate_mcse: float = np.nan
     """Largest Monte Carlo error of their average, in sds."""
+    family: str = ""
+    elbo_trace: Floats = field(default_factory=lambda: np.empty(0))
+    """ELBO, in nats, as the solver went along."""
 
     _nested: ClassVar = {"status": FitStatus, "gradient": GradientTest}
 
@@ -404,6 +407,8 @@ class Verdict(Record):
     sentence: str
     hint: str
     findings: tuple[Finding, ...]
+    code: str = ""
+    """The next step as a line of Python, where there is one."""
 
     _nested: ClassVar = {"findings": Finding}
 
@@ -456,6 +461,6 @@ def _decode_records(value: Any, kind: type[Record]) -> Any:
     """Rebuild a record, a tuple of records or a dictionary of records by number."""
     if isinstance(value, list):
         return tuple(kind.from_dict(item) for item in value)
-    if value.keys() == {field.name for field in fields(kind)}:
+    if value.keys() == {each.name for each in fields(kind)}:
         return kind.from_dict(value)
     return {float(key): kind.from_dict(item) for key, item in value.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.calibration.archive import read_dataset, write_dataset
+from vicheck.calibration.origin import provenance_of
 from vicheck.calibration.tables import table_of, tests_table, worst_first
+from vicheck.provenance import Provenance
 from vicheck.records import Average, Finding, FitStatus, KhatSummary, Verdict
 from vicheck.stats.calibration import mean_with_interval
 from vicheck.stats.multiplicity import holm
@@ -25,6 +27,8 @@ from vicheck.verdict import NO_APPROXIMATION, judge_calibration, verdict_lines
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+
+    from vicheck.checking.result import Check
 
 __all__ = ["Calibration"]
 
@@ -41,7 +45,7 @@ _DIMS = {
 }
 """Variables that must be there, and their dimensions."""
 
-_OF_ONE_RUN = ("seed", "title", "version", "num_datasets")
+_OF_ONE_RUN = ("seed", "title", "version", "versions", "num_datasets")
 """Attributes in which runs that are merged may differ."""
 
 
@@ -56,6 +60,11 @@ class Calibration:
 
     data: xr.Dataset
     """All of it, with dimensions ``dataset`` and ``quantity``."""
+    seconds: float = np.nan
+    """Wall time of the run. Neither this nor the command is saved: the same result gives the same
+    bits."""
+    command: str = ""
+    """The command line that made it."""
 
     def __post_init__(self) -> None:
         for name, dims in _DIMS.items():
@@ -113,6 +122,16 @@ class Calibration:
         Computed when first asked for.
         """
         return tests_table(self._used_probabilities, self.quantities)
+
+    @property
+    def worst_first(self) -> pd.DataFrame:
+        """``tests`` with what is worst on top: the smallest adjusted p-value, the largest bias."""
+        return worst_first(self.tests)
+
+    @cached_property
+    def provenance(self) -> Provenance:
+        """What the numbers rest on: settings, seeds, data, versions."""
+        return provenance_of(self.data.attrs)
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -273,11 +292,23 @@ class Calibration:
             {"verdict": str(self.verdict), "kind": str(self.data.attrs.get("kind", "prior"))},
         )
 
-    def report(self, path: str | Path) -> None:
-        """Write the summary and the table of tests as a page of HTML."""
-        from vicheck.report.html import write_page
+    def report(self, path: str | Path, *, check: Check | None = None) -> Path:
+        """Write all of it as one page of HTML that needs nothing else, and return its path.
 
-        write_page(path, self.title, "\n".join(_summary_lines(self)), worst_first(self.tests))
+        Parameters
+        ----------
+        path
+            The file; one that is there is replaced when the new one is complete.
+        check
+            What `vicheck.check` has found for the observed data, to be shown on the same page.
+        """
+        from vicheck.report.page import write_report
+
+        return write_report(path, check=check, calibration=self)
+
+    def with_command(self, command: str) -> Self:
+        """Return the same calibration with the command line that made it, for its report."""
+        return replace(self, command=command)
 
     def to_dict(self) -> dict[str, Any]:
         """Return numbers, findings and tests as plain values, without the probabilities."""
@@ -299,6 +330,11 @@ class Calibration:
         """What was calibrated."""
         attrs: Mapping[Any, Any] = self.data.attrs
         return str(attrs.get("title") or f"{attrs.get('family', '')} fits to simulated data")
+
+    def _repr_html_(self) -> str:
+        from vicheck.report.notebook import calibration_html
+
+        return calibration_html(self)
 
     def __str__(self) -> str:
         return "\n".join([*_summary_lines(self), "", *_table_lines(self.tests)])

@@ -25,6 +25,7 @@ from vicheck.calibration.result import Calibration
 from vicheck.calibration.store import Store
 from vicheck.calibration.work import Arrays, Work
 from vicheck.model import Data, Model, double_precision
+from vicheck.provenance import versions_of
 from vicheck.vi.fit import fit as fit_model
 from vicheck.vi.fit import make_solver
 from vicheck.vi.kinds import kind_of
@@ -182,7 +183,8 @@ def vsbc(
             show(done, num_datasets, time.perf_counter() - start)
 
         chunks = compute_chunks(work, kept, executor, tell)
-    return _calibration(work, chunks, described)
+    calibration = _calibration(work, chunks, described)
+    return replace(calibration, seconds=time.perf_counter() - start)
 
 
 def _check_arguments(
@@ -316,6 +318,7 @@ def _calibration(work: Work, chunks: list[Arrays], described: dict[str, Any]) ->
             "num_datasets": work.num_datasets,
             "seed": work.seed,
             "version": described["versions"]["vicheck"],
+            "versions": json.dumps(versions_of("numpy", "scipy", "jax", "numpyro")),
             "title": f"{who} on {work.num_datasets} simulated datasets, {where}",
         },
     )

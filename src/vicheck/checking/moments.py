@@ -20,7 +20,7 @@ from vicheck.verdict import choose_estimate
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COLUMNS", "moments_table"]
+__all__ = ["COLUMNS", "moments_table", "worst_first"]
 
 Floats = NDArray[np.float64]
 
@@ -80,3 +80,15 @@ def moments_table(
         for khat, moved, grown in zip(table["khat"], table["shift"], growth, strict=True)
     ]
     return table[list(COLUMNS)]
+
+
+def worst_first(table: pd.DataFrame) -> pd.DataFrame:
+    """Sort by what can be used, neither estimate first, and by the size of the shift.
+
+    What is not known counts as the worst.
+    """
+    order = table["use"].map({"neither": 0, "psis": 1, "vi": 2})
+    keys = table.assign(order=order, size=-table["shift"].abs())
+    places = keys.reset_index(drop=True)  # names need not be unique
+    places = places.sort_values(["order", "size"], kind="stable", na_position="first")
+    return table.iloc[places.index]

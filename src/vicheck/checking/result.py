@@ -13,8 +13,9 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.checking.moments import moments_table
+from vicheck.checking.moments import moments_table, worst_first
 from vicheck.errors import InputFileError
+from vicheck.provenance import Provenance
 from vicheck.records import (
     Convergence,
     Divergences,
@@ -34,6 +35,8 @@ from vicheck.verdict import judge_check, misses_a_mode, show, verdict_lines
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+
+    from vicheck.calibration.result import Calibration
 
 __all__ = ["Check"]
 
@@ -73,6 +76,13 @@ class Check:
     """Why ``log_q`` lacks its constant, where it does: ELBO and evidence are then unknown."""
     extra: dict[str, dict[str, float]] = field(default_factory=dict)
     """Further columns of ``moments``, by quantity: errors against reference draws."""
+    provenance: Provenance | None = None
+    """What the numbers rest on: settings, seeds, data, versions."""
+    seconds: float = np.nan
+    """Wall time of fit and check. Neither this nor the command is saved: the same result gives the
+    same bits."""
+    command: str = ""
+    """The command line that made it."""
 
     @property
     def khat(self) -> float:
@@ -128,6 +138,11 @@ class Check:
                     difference = table[f"{way}_mean"] - table["ref_mean"]
                     table[f"{way}_error"] = difference / table["ref_sd"]
         return table
+
+    @property
+    def worst_first(self) -> pd.DataFrame:
+        """``moments`` with what is worst on top: no estimate to use, then the largest shift."""
+        return worst_first(self.moments)
 
     @property
     def draws(self) -> dict[str, Floats]:
@@ -200,11 +215,23 @@ class Check:
         }
         return to_datatree(self.draws, stats, told)
 
-    def report(self, path: str | Path) -> None:
-        """Write the summary and the table of moments as a page of HTML."""
-        from vicheck.report.html import write_page
+    def report(self, path: str | Path, *, calibration: Calibration | None = None) -> Path:
+        """Write all of it as one page of HTML that needs nothing else, and return its path.
 
-        write_page(path, self.title or "vicheck", "\n".join(summary_lines(self)), self.moments)
+        Parameters
+        ----------
+        path
+            The file; one that is there is replaced when the new one is complete.
+        calibration
+            What `vicheck.vsbc` has found for the same model, to be shown on the same page.
+        """
+        from vicheck.report.page import write_report
+
+        return write_report(path, check=self, calibration=calibration)
+
+    def with_command(self, command: str) -> Self:
+        """Return the same check with the command line that made it, for its report."""
+        return replace(self, command=command)
 
     def save(self, path: str | Path) -> None:
         """Write everything to one file (``.npz``), which `Check.load` reads back."""
@@ -243,10 +270,12 @@ class Check:
             "convergence": Convergence,
             "pooled": PooledModes,
             "predictive": Predictive,
+            "provenance": Provenance,
         }
         records: dict[str, Any] = {
-            name: None if described[name] is None else kind.from_dict(described[name])
+            name: kind.from_dict(described[name])
             for name, kind in kinds.items()
+            if described.get(name) is not None  # files of version 0.2.0 have no provenance
         }
         with np.errstate(invalid="ignore"):
             smoothed = psis_quietly(arrays["log_p"] - arrays["log_q"])
@@ -271,6 +300,7 @@ class Check:
             "convergence": self.convergence,
             "pooled": self.pooled,
             "predictive": self.predictive,
+            "provenance": self.provenance,
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -291,6 +321,11 @@ class Check:
             name: None if record is None else record.to_dict()
             for name, record in self._records().items()
         }
+
+    def _repr_html_(self) -> str:
+        from vicheck.report.notebook import check_html
+
+        return check_html(self)
 
     def __str__(self) -> str:
         return "\n".join([*summary_lines(self), "", *_table_lines(self.moments)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from vicheck.checking.fitted import convergence_of, pooled_modes, provenance_of
 from vicheck.checking.result import Check
 from vicheck.draws import Draws
-from vicheck.records import Convergence, PooledModes, Predictive, PsisResult
-from vicheck.stats.divergences import divergences
+from vicheck.provenance import Provenance, fingerprint_of_arrays, versions_of
+from vicheck.records import Predictive, PsisResult
 from vicheck.stats.psis import as_vector, psis_khat, psis_quietly
 
 if TYPE_CHECKING:
@@ -31,8 +33,6 @@ _KEPT_BYTES = 2**30
 _GROWTH_FROM = 1000
 _SEEN, _MOST_COLUMNS = 2000, 40
 """Draws, and parameters at most, with which the scale of log_q is looked at."""
-_LEAST_PART = 0.01
-"""Of the mixture, for an optimum whose ELBO leaves it less: that is only a bound on its mass."""
 
 
 def check(
@@ -100,11 +100,12 @@ def check(
     if quantities is not None and not len(quantities):
         raise ValueError("quantities must hold at least one name or function, got none")
     derive = None if quantities is None else _derivation(quantities, fit)
+    start = time.perf_counter()
     with double_precision():
         evaluator = Evaluator(fit.model, (fit.q,), derive, num_draws, seed)
         log_p, log_q, values = _evaluated(evaluator, _KEPT_BYTES)
-        convergence = _convergence(fit, seed)
-        pooled = _pooled(fit, log_q, seed)
+        convergence = convergence_of(fit, seed)
+        pooled = pooled_modes(fit, log_q, seed)
     smoothed, growth = _smoothed(log_p, log_q)
     checked = Check(
         log_p=log_p,
@@ -118,6 +119,8 @@ def check(
         pooled=pooled,
         predictive=None if test_data is None else _predictive(fit, test_data, seed),
         title=f"{fit.family} fit of {fit.model.dim} parameters ({fit.solver})",
+        provenance=provenance_of(fit, num_draws, seed),
+        seconds=fit.seconds + time.perf_counter() - start,
     )
     if reference is None:
         return checked
@@ -209,6 +212,7 @@ def _scale_notes(arrays: Mapping[str, Floats], log_q: Floats) -> tuple[str, ...]
 
 def _check_given(draws: Draws, quantities: Quantities | None) -> Check:
     """Check draws that are there already."""
+    start = time.perf_counter()
     arrays = _chosen(draws.values, quantities)
     size = len(next(iter(arrays.values())))
     shapes = {name: array.shape[1:] for name, array in arrays.items()}
@@ -224,6 +228,12 @@ def _check_given(draws: Draws, quantities: Quantities | None) -> Check:
         title=draws.title,
         notes=draws.notes,
         unnormalized=draws.unnormalized,
+        provenance=Provenance(
+            settings={"draws": draws.num_draws},
+            data=fingerprint_of_arrays(arrays | {"log_p": draws.log_p, "log_q": draws.log_q}),
+            versions=versions_of("numpy", "scipy"),
+        ),
+        seconds=time.perf_counter() - start,
     )
 
 
@@ -340,66 +350,6 @@ def _smoothed(log_p: Floats, log_q: Floats) -> tuple[PsisResult, dict[int, float
         warnings.simplefilter("ignore")  # the verdict says what is wrong, once
         growth = {n: float(psis_khat(log_ratios[:n])) for n in reversed(sizes)}
     return smoothed, growth | {len(log_ratios): float(smoothed.khat)}
-
-
-def _convergence(fit: Fit, seed: int) -> Convergence:
-    from vicheck.vi.gradient_test import gradient_test
-
-    solution = fit.solution
-    mean = solution.settings.get("rel_mean", np.nan)
-    median = solution.settings.get("rel_median", np.nan)
-    rhat = mcse = np.nan
-    if fit.solver == "stochastic" and len(solution.elbo_trace) > 1:
-        from vicheck.vi.stan_advi import relative_changes
-
-        mean, median = relative_changes(solution.elbo_trace, max(2, len(solution.elbo_trace) // 10))
-    if len(solution.iterates):
-        from vicheck.vi.iterates import iterate_diagnostics
-
-        rhat, mcse = iterate_diagnostics(solution.iterates)
-    return Convergence(
-        status=fit.status,
-        solver=fit.solver,
-        gradient=gradient_test(fit.model, fit.q, seed=seed),
-        gradient_norm=solution.gradient_norm,
-        sampling_error=solution.sampling_error,
-        relative_change_mean=mean,
-        relative_change_median=median,
-        rhat=rhat,
-        iterate_mcse=mcse,
-    )
-
-
-def _pooled(fit: Fit, log_q: Floats, seed: int) -> PooledModes | None:
-    """Mix all optima, and estimate how much of the posterior the fit's own draws never reach."""
-    from vicheck.vi.evaluate import Evaluator
-
-    others = fit.solution.others
-    if not others:
-        return None
-    members = (fit.q, *(other.q for other in others))
-    elbos = np.array([fit.elbo, *(other.elbo for other in others)])
-    with np.errstate(under="ignore"):
-        parts = np.maximum(np.exp(elbos - elbos.max()), _LEAST_PART)
-    parts /= parts.sum()
-    evaluator = Evaluator(fit.model, members, None, len(log_q), seed, parts)
-    chunks = list(evaluator.chunks(num_values=0))
-    log_p, log_mixture, each = (
-        np.concatenate([getattr(chunk, name) for chunk in chunks])
-        for name in ("log_p", "log_q", "values")
-    )
-    with np.errstate(invalid="ignore", under="ignore"):
-        log_ratios = log_p - log_mixture
-        smoothed = psis_quietly(log_ratios)
-        weights = np.exp(smoothed.log_weights)
-        shares = parts * np.exp(each - log_mixture[:, None])
-    return PooledModes(
-        khat=float(smoothed.khat),
-        log_evidence=divergences(log_ratios, smoothed=smoothed).log_evidence,
-        missed=float(weights @ (each[:, 0] < log_q.min())),
-        masses=np.asarray(weights @ shares),
-        locations=np.stack([np.asarray(member.loc) for member in members]),
-    )
 
 
 def _predictive(fit: Fit, test_data: Mapping[str, Any], seed: int) -> Predictive:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -48,6 +48,8 @@ class Fit:
     solution: Solution
     seconds: float
     """Wall time, with compiling when the model was new."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Options that were given, the rank and those of the solver."""
 
     @property
     def q(self) -> Family:
@@ -175,7 +177,8 @@ def fit(
     with double_precision():
         solution = chosen.solve(model, kind, seed, progress or silent)
     seconds = time.perf_counter() - start
-    return Fit(model, family, solver, seed, solution, seconds)
+    given = options if rank is None else {"rank": rank} | options
+    return Fit(model, family, solver, seed, solution, seconds, given)
 
 
 def make_solver(name: str, options: dict[str, Any]) -> Solver:
@@ -184,7 +187,7 @@ def make_solver(name: str, options: dict[str, Any]) -> Solver:
         raise ValueError(f"solver must be one of {', '.join(_SOLVERS)}, got {name!r}")
     module, kind = _SOLVERS[name]
     make = getattr(import_module(module), kind)
-    known = [field.name for field in fields(make)]
+    known = [each.name for each in fields(make)]
     unknown = [option for option in options if option not in known]
     if unknown:
         raise TypeError(

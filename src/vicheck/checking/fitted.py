@@ -1,0 +1,106 @@
+"""What a check finds out about a fit of vicheck's own beside its draws."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicheck.provenance import Provenance, fingerprint_of_arrays, python_call, versions_of
+from vicheck.records import Convergence, PooledModes
+from vicheck.stats.divergences import divergences
+from vicheck.stats.psis import psis_quietly
+
+if TYPE_CHECKING:
+    from vicheck.vi.fit import Fit
+
+__all__ = ["convergence_of", "pooled_modes", "provenance_of"]
+
+Floats = NDArray[np.float64]
+
+_LEAST_PART = 0.01
+"""Of the mixture, for an optimum whose ELBO leaves it less: that is only a bound on its mass."""
+
+
+def convergence_of(fit: Fit, seed: int) -> Convergence:
+    """Gather what is known about whether the solver has found its optimum."""
+    from vicheck.vi.gradient_test import gradient_test
+
+    solution = fit.solution
+    mean = solution.settings.get("rel_mean", np.nan)
+    median = solution.settings.get("rel_median", np.nan)
+    rhat = mcse = np.nan
+    if fit.solver == "stochastic" and len(solution.elbo_trace) > 1:
+        from vicheck.vi.stan_advi import relative_changes
+
+        mean, median = relative_changes(solution.elbo_trace, max(2, len(solution.elbo_trace) // 10))
+    if len(solution.iterates):
+        from vicheck.vi.iterates import iterate_diagnostics
+
+        rhat, mcse = iterate_diagnostics(solution.iterates)
+    return Convergence(
+        status=fit.status,
+        solver=fit.solver,
+        gradient=gradient_test(fit.model, fit.q, seed=seed),
+        gradient_norm=solution.gradient_norm,
+        sampling_error=solution.sampling_error,
+        relative_change_mean=mean,
+        relative_change_median=median,
+        rhat=rhat,
+        iterate_mcse=mcse,
+        family=fit.family,
+        elbo_trace=solution.elbo_trace,
+    )
+
+
+def provenance_of(fit: Fit, num_draws: int, seed: int) -> Provenance:
+    """Say what a check of a fit rests on."""
+    fitted = python_call(
+        "vicheck.fit", "model", family=fit.family, solver=fit.solver, seed=fit.seed, **fit.options
+    )
+    return Provenance(
+        settings={
+            "family": fit.family,
+            "solver": fit.solver,
+            **{name: str(value) for name, value in fit.options.items()},
+            "seed of the fit": fit.seed,
+            "seed of the check": seed,
+            "draws": num_draws,
+        },
+        data=fingerprint_of_arrays(fit.model.data),
+        versions=versions_of("numpy", "scipy", "jax", "numpyro"),
+        code=python_call("vicheck.check", fitted, num_draws=num_draws, seed=seed),
+    )
+
+
+def pooled_modes(fit: Fit, log_q: Floats, seed: int) -> PooledModes | None:
+    """Mix all optima, and estimate how much of the posterior the fit's own draws never reach."""
+    from vicheck.vi.evaluate import Evaluator
+
+    others = fit.solution.others
+    if not others:
+        return None
+    members = (fit.q, *(other.q for other in others))
+    elbos = np.array([fit.elbo, *(other.elbo for other in others)])
+    with np.errstate(under="ignore"):
+        parts = np.maximum(np.exp(elbos - elbos.max()), _LEAST_PART)
+    parts /= parts.sum()
+    evaluator = Evaluator(fit.model, members, None, len(log_q), seed, parts)
+    chunks = list(evaluator.chunks(num_values=0))
+    log_p, log_mixture, each = (
+        np.concatenate([getattr(chunk, name) for chunk in chunks])
+        for name in ("log_p", "log_q", "values")
+    )
+    with np.errstate(invalid="ignore", under="ignore"):
+        log_ratios = log_p - log_mixture
+        smoothed = psis_quietly(log_ratios)
+        weights = np.exp(smoothed.log_weights)
+        shares = parts * np.exp(each - log_mixture[:, None])
+    return PooledModes(
+        khat=float(smoothed.khat),
+        log_evidence=divergences(log_ratios, smoothed=smoothed).log_evidence,
+        missed=float(weights @ (each[:, 0] < log_q.min())),
+        masses=np.asarray(weights @ shares),
+        locations=np.stack([np.asarray(member.loc) for member in members]),
+    )
