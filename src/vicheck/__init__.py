@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from vicheck import plots
     from vicheck.adapters.arviz import from_arviz
     from vicheck.adapters.numpyro.models import from_numpyro
     from vicheck.adapters.pymc import from_pymc
@@ -65,6 +66,7 @@ __all__ = [
     "from_stan",
     "judge_psis",
     "khat_of",
+    "plots",
     "psis",
     "psis_khat",
     "read_stan_csv",
@@ -116,6 +118,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "plots":
+        return import_module("vicheck.plots")
     if name not in _HOMES:
         raise AttributeError(f"module 'vicheck' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

@@ -313,6 +313,8 @@ class Convergence(Record):
     family: str = ""
     elbo_trace: Floats = field(default_factory=lambda: np.empty(0))
     """ELBO, in nats, as the solver went along."""
+    gradient_trace: Floats = field(default_factory=lambda: np.empty(0))
+    """Largest entry of the gradient, in sds, after each round of the deterministic solver."""
 
     _nested: ClassVar = {"status": FitStatus, "gradient": GradientTest}
 
@@ -363,6 +365,8 @@ class Average(Record):
     def __str__(self) -> str:
         if not self.num_used:
             return "not known"
+        if not np.isfinite(self.mean):
+            return "infinite"
         # Rounding error of an exact q is shown as 0, and 0.0 turns -0 into it.
         mean, low, high = (round(each, 6) + 0.0 for each in (self.mean, self.low, self.high))
         return f"{mean:.3g} [{low:.3g}, {high:.3g}] nats"

@@ -146,6 +146,7 @@ class Calibration:
             ks_size=paper_ks_size(num_used) if num_used else np.nan,
             posterior=self.data.attrs.get("kind") == "posterior",
             solver=str(self.data.attrs.get("solver", "")),
+            family=str(self.data.attrs.get("family", "")),
         )
 
     @property

@@ -51,6 +51,7 @@ def convergence_of(fit: Fit, seed: int) -> Convergence:
         iterate_mcse=mcse,
         family=fit.family,
         elbo_trace=solution.elbo_trace,
+        gradient_trace=solution.gradient_trace,
     )
 
 

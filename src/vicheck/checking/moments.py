@@ -20,7 +20,7 @@ from vicheck.verdict import choose_estimate
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COLUMNS", "moments_table", "worst_first"]
+__all__ = ["COLUMNS", "moments_table", "unknown_moments", "worst_first"]
 
 Floats = NDArray[np.float64]
 
@@ -80,6 +80,14 @@ def moments_table(
         for khat, moved, grown in zip(table["khat"], table["shift"], growth, strict=True)
     ]
     return table[list(COLUMNS)]
+
+
+def unknown_moments(names: tuple[str, ...]) -> pd.DataFrame:
+    """Return the table when there are no draws to compute anything from."""
+    import pandas as pd
+
+    table = pd.DataFrame(np.nan, pd.Index(names), list(COLUMNS[:-1]))
+    return table.assign(use="neither")
 
 
 def worst_first(table: pd.DataFrame) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.checking.moments import moments_table, worst_first
+from vicheck.checking.moments import moments_table, unknown_moments, worst_first
 from vicheck.errors import InputFileError
 from vicheck.provenance import Provenance
 from vicheck.records import (
@@ -127,6 +127,8 @@ class Check:
         VI in sds of the posterior, ``khat`` governs the error of this quantity's mean, and ``use``
         is "vi", "psis" or "neither". Computed when first asked for.
         """
+        if not len(self.values):
+            return unknown_moments(self.names)
         log_ratios = self.log_ratios[: len(self.values)]
         table = moments_table(self.values, log_ratios, self._psis_of_kept, self.names)
         if misses_a_mode(self.pooled, self.psis.threshold):
@@ -154,6 +156,11 @@ class Check:
             for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
         }
 
+    @property
+    def kept_log_weights(self) -> Floats:
+        """Smoothed log weights of the draws in ``values``, normalised; NaN when undefined."""
+        return self._psis_of_kept.log_weights if len(self.values) else np.empty(0)
+
     @cached_property
     def _psis_of_kept(self) -> PsisResult:
         """PSIS of the draws that were kept: all of them, unless memory forbade it."""
@@ -178,7 +185,9 @@ class Check:
         ValueError
             When the weights are undefined, or too few draws have any.
         """
-        log_weights = self._psis_of_kept.log_weights
+        if not len(self.values):
+            raise ValueError("there is nothing to draw from: no draws were kept")
+        log_weights = self.kept_log_weights
         if np.isnan(log_weights).any():
             raise ValueError(f"the draws have no weights: {self.psis.message}")
         with np.errstate(under="ignore"):
@@ -204,7 +213,7 @@ class Check:
         stats = {
             "log_p": self.log_p[:size],
             "log_q": self.log_q[:size],
-            "log_weights": self._psis_of_kept.log_weights,
+            "log_weights": self.kept_log_weights,
         }
         told = {
             "khat": self.khat,

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import binom
 
+from vicheck.plots.style import COLORS, STYLE
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -24,28 +26,7 @@ __all__ = [
     "new_figure",
 ]
 
-# Okabe and Ito's colours, which everybody can tell apart; markers differ too.
-COLORS = {
-    "vi": "#0072B2",
-    "is": "#009E73",
-    "psis": "#D55E00",
-    "truth": "#222222",
-    "stan": "#CC79A7",
-    "soft": "#9AA5B1",
-}
-_STYLE: dict[Any, Any] = {
-    "font.family": "sans-serif",
-    "font.size": 9.0,
-    "axes.titlesize": 9.5,
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": "#555555",
-    "axes.linewidth": 0.8,
-    "legend.frameon": False,
-    "legend.fontsize": 8.0,
-    "lines.linewidth": 1.4,
-    "lines.markersize": 4.0,
+_STYLE: dict[Any, Any] = STYLE | {
     "svg.fonttype": "path",
     "svg.hashsalt": "vicheck",  # the same numbers give the same file
 }

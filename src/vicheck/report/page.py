@@ -1,17 +1,111 @@
-"""The report: one page of HTML that stands alone."""
+"""The report: one page of HTML that stands alone, on a check, a calibration or both."""
 
 from __future__ import annotations
 
+import math
+from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from vicheck.report.html import write_page
+from vicheck.durable_files import whole_file
+from vicheck.provenance import Provenance, versions_of
 
-__all__ = ["write_report"]
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from vicheck.calibration.result import Calibration
+    from vicheck.checking.result import Check
+
+__all__ = ["LEVELS", "SEVERITIES", "environment", "report_html", "write_report"]
+
+LEVELS = {
+    "good": "\N{CHECK MARK} good",
+    "usable": "! usable with care",
+    "unreliable": "\N{MULTIPLICATION X} not reliable",
+    "none": "? no verdict",
+}
+SEVERITIES = {"ok": "\N{CHECK MARK} ok", "caution": "! caution", "bad": "\N{MULTIPLICATION X} bad"}
 
 
-def write_report(path: str | Path, *, check: Any = None, calibration: Any = None) -> Path:
-    """Write what a check, a calibration or both have found."""
-    result = check if check is not None else calibration
-    write_page(path, result.title or "vicheck", str(result), result.worst_first)
-    return Path(path)
+def write_report(
+    path: str | Path, *, check: Check | None = None, calibration: Calibration | None = None
+) -> Path:
+    """Write a page, and return its path; an old file stays until the new one is complete."""
+    path = Path(path)
+    page = report_html(check=check, calibration=calibration)
+    try:
+        with whole_file(path) as file:
+            file.write(page.encode("utf-8", "replace"))
+    except OSError as error:
+        raise type(error)(
+            error.errno, f"cannot write the report: {error.strerror}", str(path)
+        ) from error
+    return path
+
+
+def report_html(*, check: Check | None = None, calibration: Calibration | None = None) -> str:
+    """Return the page."""
+    from vicheck.report.calibration_part import calibration_part
+    from vicheck.report.check_part import check_part
+    from vicheck.report.tables import ROWS_SHOWN
+
+    made = []
+    if check is not None:
+        rows = _made(check.provenance, check.seconds)
+        made.append(("This fit", rows, _codes(check.provenance, check.command)))
+    if calibration is not None:
+        rows = _made(calibration.provenance, calibration.seconds)
+        codes = _codes(calibration.provenance, calibration.command)
+        made.append(("Simulated datasets", rows, codes))
+    result = calibration if check is None else check
+    if result is None:
+        raise ValueError("a report needs a check or a calibration, got neither")
+    return (
+        environment()
+        .get_template("report.html")
+        .render(
+            title=result.title or "Draws from an approximation",
+            version=versions_of()["vicheck"],
+            check=None if check is None else check_part(check),
+            calibration=None if calibration is None else calibration_part(calibration),
+            made=made,
+            levels=LEVELS,
+            severities=SEVERITIES,
+            rows_shown=ROWS_SHOWN,
+        )
+    )
+
+
+@cache
+def environment() -> Environment:
+    """Return what reads the templates."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("vicheck.report", "templates"),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _made(provenance: Provenance | None, seconds: float) -> list[tuple[str, str]]:
+    """Return what is known of how a result came about, as names and texts."""
+    rows = [("written", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC")]
+    if not math.isnan(seconds):
+        rows.append(("time taken", f"{seconds:.1f} s, compiling included"))
+    if provenance is None:
+        return rows
+    rows += [(name, str(value)) for name, value in provenance.settings.items()]
+    if provenance.data:
+        rows.append(("fingerprint of model and data", provenance.data))
+    versions = ", ".join(f"{name} {number}" for name, number in provenance.versions.items())
+    return [*rows, ("versions", versions)]
+
+
+def _codes(provenance: Provenance | None, command: str) -> list[str]:
+    """Return what repeats a result."""
+    code = "" if provenance is None else provenance.code
+    return [each for each in (command, code) if each]

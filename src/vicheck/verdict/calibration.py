@@ -8,6 +8,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from vicheck.records import Average, Finding, FitStatus, KhatSummary, Verdict
+from vicheck.verdict.next_steps import line_after_calibration
 from vicheck.verdict.simulations import (
     judge_failures,
     judge_khats,
@@ -55,6 +56,7 @@ def judge_calibration(
     ks_size: float = math.nan,
     posterior: bool = False,
     solver: str = "deterministic",
+    family: str = "mean_field",
 ) -> Verdict:
     """Turn the tests of calibration probabilities into a verdict.
 
@@ -78,7 +80,7 @@ def judge_calibration(
         True size of the paper's KS test at a nominal 5%.
     posterior
         Whether parameters were drawn from a fitted q and not from the prior.
-    solver
+    solver, family
         What the fits were made with, for hints.
     """
     failures = judge_failures(statuses, solver)
@@ -90,7 +92,9 @@ def judge_calibration(
     ]
     withheld = withhold(statuses, num_used, failures)
     if withheld is not None:
-        return Verdict("none", withheld.sentence, withheld.hint, (withheld, *fits))
+        unconverged = sum(statuses.values()) - statuses.get(FitStatus.CONVERGED, 0)
+        code = line_after_calibration("none", family, unconverged)
+        return Verdict("none", withheld.sentence, withheld.hint, (withheld, *fits), code)
     biased, doubtful, stretched = _split(tests)
     shape = _judge_dispersion(stretched)
     if len(biased):
@@ -109,7 +113,8 @@ def judge_calibration(
         main, found = _judge_joint(good, khat), []
     level: Level = "unreliable" if len(biased) else "good" if main.severity == "ok" else "usable"
     findings = (main, *found, *_judge_gaps(tests, num_used), *_judge_ks(tests, ks_size), *fits)
-    return Verdict(level, main.sentence, main.hint, findings)
+    code = line_after_calibration(level, family, 0)
+    return Verdict(level, main.sentence, main.hint, findings, code)
 
 
 def _judge_joint(good: Finding, khat: KhatSummary | None) -> Finding:

@@ -15,6 +15,7 @@ from vicheck.records import (
     Verdict,
 )
 from vicheck.stats.reliability import USABLE_BELOW
+from vicheck.verdict.next_steps import line_after_check
 from vicheck.verdict.psis import judge_psis
 from vicheck.verdict.statuses import NO_APPROXIMATION, keep_optimising, status_hint
 from vicheck.verdict.wording import lower_case, sentence_case, show
@@ -50,22 +51,26 @@ def judge_check(
     if not, keep optimising; if it has, change the family or the parametrization.
     """
     verdict = judge_psis(result)
+    settled = True
     modes = _judge_modes(pooled, result.threshold)
     findings = [*verdict.findings, *_judge_growth(khat_growth), *modes]
     if convergence is not None:
         judged = _judge_convergence(convergence)
         findings += judged
+        settled = all(finding.severity == "ok" for finding in judged)
         hopeless = [finding for finding in judged if finding.severity == "bad"]
         if hopeless and verdict.level in ("good", "usable"):
             first = hopeless[0]
             verdict = replace(verdict, level="unreliable", sentence=first.sentence, hint=first.hint)
         elif verdict.level == "unreliable" and result.khat >= USABLE_BELOW:
             verdict = replace(verdict, hint=_hint_after(judged))
-    if misses_a_mode(pooled, result.threshold) and verdict.level in ("good", "usable"):
+    missed = misses_a_mode(pooled, result.threshold)
+    if missed and verdict.level in ("good", "usable"):
         verdict = replace(
             verdict, level="unreliable", sentence=modes[0].sentence, hint=modes[0].hint
         )
-    return replace(verdict, findings=tuple(findings))
+    code = line_after_check(verdict.level, result, convergence, settled=settled, missed_mode=missed)
+    return replace(verdict, findings=tuple(findings), code=code)
 
 
 def misses_a_mode(pooled: PooledModes | None, threshold: float) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from vicheck.records import Average, Finding, FitStatus, KhatSummary
@@ -106,18 +107,19 @@ def judge_symmetric_kl(average: Average | None) -> list[Finding]:
     """Say how far q and posterior are apart."""
     if average is None or not average.num_used:
         return []
+    infinite = not math.isfinite(average.mean)
     alone = average.num_used > 1 and average.largest_share > _ONE_DECIDES
     share = f", of which one dataset is {average.largest_share:.0%}" if alone else ""
     return [
         Finding(
-            severity="caution" if alone else "ok",
+            severity="caution" if alone or infinite else "ok",
             sentence=(
                 f"Symmetric KL divergence of q and the posterior, on average: {average}{share}."
             ),
             evidence={"mean": average.mean, "low": average.low, "high": average.high},
             hint=(
                 "Look at the terms, `.data['symmetric_kl']`: their mean and interval mean little."
-                if alone
+                if alone or infinite
                 else "Of two families or parametrizations, take the one where it is smaller."
             ),
         )

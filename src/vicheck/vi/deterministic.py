@@ -123,7 +123,7 @@ class _One:
         interrupted = False
         try:
             best = self._settle()
-            if not np.isfinite(best.trace[0, : int(best.num_traced[0])]).any():
+            if not np.isfinite(best.trace[0, : int(best.num_traced[0]), 0]).any():
                 self._complain()
             fits.latest = best
             if best.code[0] == CODES[FitStatus.CONVERGED]:
@@ -141,7 +141,8 @@ class _One:
             sampling_error=float(best.error[0]),
             num_draws=int(best.num_chunks[0]) * CHUNK,
             others=tuple(Optimum(_only(other).q, -float(other.value[0])) for other in others),
-            elbo_trace=best.trace[0, : int(best.num_traced[0])],
+            elbo_trace=best.trace[0, : int(best.num_traced[0]), 0],
+            gradient_trace=best.trace[0, : int(best.num_traced[0]), 1],
         )
 
     def _settle(self) -> Progress:

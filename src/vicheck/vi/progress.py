@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _TRACE = 64
-"""Rounds whose ELBO is kept."""
+"""Rounds that are kept a record of."""
 
 _STATUSES = (
     None,  # not begun
@@ -83,7 +83,7 @@ class Progress(NamedTuple):
     num_retries: Any
     """How often rounds got stuck."""
     trace: Any
-    """ELBO after each round."""
+    """ELBO after each round, and the largest entry of its gradient, in sds."""
     num_traced: Any
     code: Any
 
@@ -151,7 +151,7 @@ def _shapes(kind: Kind, dim: int) -> Progress:
         num_evaluations=whole,
         num_rounds=whole,
         num_retries=whole,
-        trace=of((_TRACE,)),
+        trace=of((_TRACE, 2)),
         num_traced=whole,
         code=whole,
     )

@@ -200,7 +200,7 @@ def _round(
         num_evaluations=now.num_evaluations + end.num_evaluations * now.num_chunks * CHUNK,
         num_rounds=jnp.where(again, 0, now.num_rounds + 1),
         num_retries=now.num_retries + stuck,
-        trace=now.trace.at[now.num_traced].set(-end.value, mode="drop"),
+        trace=now.trace.at[now.num_traced].set(jnp.stack([-end.value, norm]), mode="drop"),
         num_traced=now.num_traced + 1,
         code=code,
     )

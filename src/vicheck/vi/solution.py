@@ -51,6 +51,8 @@ class Solution:
     """Other optima that other starts have settled on."""
     elbo_trace: Floats = field(default_factory=lambda: np.empty(0))
     """ELBO as the solver went along."""
+    gradient_trace: Floats = field(default_factory=lambda: np.empty(0))
+    """Largest entry of the gradient, in sds, after each round of the deterministic solver."""
     iterates: Floats = field(default_factory=lambda: np.empty((0, 0)))
     """Means and log sds during the last part of a stochastic run, one row for each step kept."""
     settings: dict[str, float] = field(default_factory=dict)

@@ -1,0 +1,169 @@
+"""What the figures of a calibration show, as numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicheck.stats.uniformity import simultaneous_band
+
+if TYPE_CHECKING:
+    from vicheck.calibration.result import Calibration
+
+__all__ = [
+    "Datasets",
+    "EcdfDifference",
+    "Histogram",
+    "datasets_data",
+    "ecdf_difference_data",
+    "histograms_data",
+]
+
+Floats = NDArray[np.float64]
+
+_MOST_BINS, _LEAST_EXPECTED = 20, 10
+"""Bins of a histogram: fewer where so many would expect fewer probabilities each."""
+_POINTS = 200
+"""Where an ECDF is looked at: more look the same."""
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """Calibration probabilities of one quantity, and their mirror image about 1/2.
+
+    Small probabilities mean that q sits too high. Without bias the two look alike; bars within
+    ``low`` and ``high`` are what a uniform distribution gives 99% of the time, bin by bin.
+    """
+
+    name: str
+    edges: Floats
+    counts: NDArray[np.int64]
+    mirrored: NDArray[np.int64]
+    """Counts of 1 - p."""
+    low: float
+    high: float
+    direction: str
+    """As in ``tests``: "over" (q sits too high), "under" or "none"."""
+    p_adjusted: float
+    bias: float
+    """In sds of q, positive when q sits too high."""
+
+
+def histograms_data(
+    calibration: Calibration, quantities: Sequence[str] | None = None, most: int = 6
+) -> list[Histogram]:
+    """Return histograms of the quantities, by default of the worst ones."""
+    from scipy.stats import binom
+
+    found = []
+    for name, p in _chosen(calibration, quantities, most):
+        bins = int(np.clip(p.size // _LEAST_EXPECTED, 4, _MOST_BINS))
+        edges = np.linspace(0.0, 1.0, bins + 1)
+        low, high = binom.ppf([0.005, 0.995], p.size, 1.0 / bins)
+        row = calibration.tests.loc[name]
+        counts = np.histogram(p, edges)[0]
+        found.append(
+            Histogram(
+                name=name,
+                edges=edges,
+                counts=counts,
+                mirrored=counts[::-1],
+                low=float(low),
+                high=float(high),
+                direction=str(row["direction"]),
+                p_adjusted=float(row["p_adjusted"]),
+                bias=float(row["bias"]),
+            )
+        )
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class EcdfDifference:
+    """The distribution function of the probabilities of one quantity, less that of a uniform one.
+
+    Above zero on the left: too many small probabilities, q sits too high.
+    """
+
+    name: str
+    points: Floats
+    difference: Floats
+    lower: Floats
+    """The simultaneous 95% band of uniform probabilities."""
+    upper: Floats
+    inside: bool
+    """Whether all of it lies in the band."""
+
+
+def ecdf_difference_data(
+    calibration: Calibration, quantities: Sequence[str] | None = None, most: int = 6
+) -> list[EcdfDifference]:
+    """Return ECDF minus uniform with its simultaneous band, by default of the worst quantities."""
+    found = []
+    for name, p in _chosen(calibration, quantities, most):
+        points = min(_POINTS, max(2, p.size))
+        band = simultaneous_band(max(1, p.size), _LEVEL, points)
+        # i / K may come out just below a p that equals it.
+        ecdf = np.searchsorted(np.sort(p), band.points + 1e-12, side="right") / max(1, p.size)
+        inside = (ecdf >= band.lower) & (ecdf <= band.upper)
+        found.append(
+            EcdfDifference(
+                name=name,
+                points=np.concatenate([[0.0], band.points]),
+                difference=_from_zero(ecdf - band.points),
+                lower=_from_zero(band.lower - band.points),
+                upper=_from_zero(band.upper - band.points),
+                inside=bool(p.size and inside.all()),
+            )
+        )
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Datasets:
+    """How the fits ended, and the khat of each that gave an approximation."""
+
+    statuses: dict[str, int]
+    """Number of fits by status, the most frequent first."""
+    khat: Floats
+    """Sorted; without those that are undefined."""
+    threshold: float
+    num_undefined: int
+
+
+def datasets_data(calibration: Calibration) -> Datasets:
+    """Return statuses and khats over the simulated datasets."""
+    khat = calibration.khat.to_numpy()[calibration.used]
+    summary = calibration.khat_summary
+    return Datasets(
+        statuses=dict(Counter(calibration.status.to_numpy().tolist()).most_common()),
+        khat=np.sort(khat[~np.isnan(khat)]),
+        threshold=summary.threshold,
+        num_undefined=summary.num_undefined,
+    )
+
+
+def _from_zero(values: Floats) -> Floats:
+    return np.concatenate([[0.0], values])
+
+
+def _chosen(
+    calibration: Calibration, quantities: Sequence[str] | None, most: int
+) -> list[tuple[str, Floats]]:
+    """Return names and probabilities of the quantities, as far as these are known."""
+    known = calibration.quantities
+    names = calibration.worst_first.index[:most] if quantities is None else list(quantities)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ValueError(
+            f"quantities has {', '.join(unknown)}, but the calibration has: {', '.join(known)}"
+        )
+    probabilities = calibration.probabilities.to_numpy()[calibration.used]
+    columns = (probabilities[:, known.index(name)] for name in names)
+    return [(str(name), p[np.isfinite(p)]) for name, p in zip(names, columns, strict=True)]

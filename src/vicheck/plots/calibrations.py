@@ -1,0 +1,127 @@
+"""Figures of a calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vicheck.plots.calibration_data import (
+    EcdfDifference,
+    Histogram,
+    datasets_data,
+    ecdf_difference_data,
+    histograms_data,
+)
+from vicheck.plots.style import COLORS, INK, MUTED, blank_figure, grid_figure, shorten, styled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from vicheck.calibration.result import Calibration
+
+__all__ = ["datasets", "draw_ecdf_differences", "draw_histograms", "ecdf_difference", "histograms"]
+
+_COLUMNS = 3
+_WIDTH, _HEIGHT = 2.5, 2.2
+_LABEL = "p = Pr_q(quantity < truth)"
+
+
+def histograms(
+    calibration: Calibration, quantities: Sequence[str] | None = None, *, most: int = 6
+) -> Figure:
+    """Draw histograms of calibration probabilities over their mirror images.
+
+    Parameters
+    ----------
+    calibration
+        From `vicheck.vsbc`.
+    quantities
+        Names; by default the worst ones.
+    most
+        How many of these.
+    """
+    return draw_histograms(histograms_data(calibration, quantities, most))
+
+
+@styled
+def draw_histograms(data: Sequence[Histogram]) -> Figure:
+    """Draw histograms that are known already."""
+    figure, panels = _panels(len(data))
+    for axes, one in zip(panels, data, strict=False):
+        _draw_histogram(axes, one)
+    return figure
+
+
+def ecdf_difference(
+    calibration: Calibration, quantities: Sequence[str] | None = None, *, most: int = 6
+) -> Figure:
+    """Draw the ECDF of calibration probabilities less that of a uniform distribution.
+
+    Parameters
+    ----------
+    calibration
+        From `vicheck.vsbc`.
+    quantities
+        Names; by default the worst ones.
+    most
+        How many of these.
+    """
+    return draw_ecdf_differences(ecdf_difference_data(calibration, quantities, most))
+
+
+@styled
+def draw_ecdf_differences(data: Sequence[EcdfDifference]) -> Figure:
+    """Draw ECDFs that are known already."""
+    figure, panels = _panels(len(data))
+    for axes, one in zip(panels, data, strict=False):
+        _draw_ecdf(axes, one)
+    return figure
+
+
+@styled
+def datasets(calibration: Calibration) -> Figure:
+    """Draw the khat of each simulated dataset's fit, in order, with the threshold."""
+    data = datasets_data(calibration)
+    figure, axes = blank_figure()
+    share = (np.arange(data.khat.size) + 0.5) / max(1, data.khat.size)
+    axes.plot(share, data.khat, color=COLORS["vi"], linewidth=2.0, label="khat, sorted")
+    axes.axhline(
+        data.threshold, color=INK, linestyle="--", linewidth=1.2,
+        label=f"threshold {data.threshold:.2f}",
+    )  # fmt: skip
+    axes.set(xlim=(0, 1), xlabel="share of the datasets", ylabel="khat")
+    if data.khat.size:  # a few giants would hide the others
+        axes.set_ylim(min(0.0, data.khat[0]) - 0.05, max(1.2, 1.3 * np.quantile(data.khat, 0.95)))
+    axes.legend(loc="upper left")
+    return figure
+
+
+def _panels(count: int) -> tuple[Figure, list[Axes]]:
+    columns = min(_COLUMNS, max(1, count))
+    rows = -(-max(1, count) // columns)
+    figure, panels = grid_figure(rows, columns, _WIDTH * columns, _HEIGHT * rows)
+    every: list[Any] = panels.ravel().tolist()
+    for unused in every[count:]:
+        unused.set_axis_off()
+    return figure, every
+
+
+def _draw_histogram(axes: Axes, data: Histogram) -> None:
+    centres, width = 0.5 * (data.edges[1:] + data.edges[:-1]), data.edges[1]
+    axes.axhspan(data.low, data.high, color=MUTED, alpha=0.18, linewidth=0)
+    axes.bar(centres, data.counts, 0.92 * width, color=COLORS["vi"])
+    axes.stairs(data.mirrored, data.edges, color=COLORS["psis"], linewidth=1.6, linestyle="--")
+    axes.axvline(0.5, color=INK, linewidth=0.8, linestyle=":")
+    axes.set(xlim=(0, 1), xticks=[0, 0.5, 1], xlabel=_LABEL, ylabel="datasets")
+    axes.set_title(shorten(data.name))
+
+
+def _draw_ecdf(axes: Axes, data: EcdfDifference) -> None:
+    axes.fill_between(data.points, data.lower, data.upper, color=MUTED, alpha=0.22, linewidth=0)
+    axes.axhline(0.0, color=INK, linewidth=0.8, linestyle=":")
+    axes.plot(data.points, data.difference, color=COLORS["vi"])
+    axes.set(xlim=(0, 1), xticks=[0, 0.5, 1], xlabel=_LABEL, ylabel="ECDF - uniform")
+    axes.set_title(shorten(data.name))

@@ -1,0 +1,263 @@
+"""What the figures of a check show, as numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicheck.records import PsisStatus
+from vicheck.stats.dependence import pair_shifts
+from vicheck.stats.estimates import truncated_log_weights
+from vicheck.stats.gpd import fit_gpd, log_quantiles
+from vicheck.stats.psis import psis_quietly
+from vicheck.stats.reliability import GOOD_BELOW, USABLE_BELOW, khat_threshold
+from vicheck.stats.tail import log_exceedances, select_tail
+
+if TYPE_CHECKING:
+    from vicheck.checking.result import Check
+
+__all__ = [
+    "Cloud",
+    "KhatGrowth",
+    "KhatScale",
+    "Pair",
+    "TailFit",
+    "Trace",
+    "khat_growth_data",
+    "khat_scale_data",
+    "pairs_data",
+    "tail_data",
+    "trace_data",
+]
+
+Floats = NDArray[np.float64]
+
+_LEAST_DRAWS = 250
+"""khat of fewer draws says little."""
+_TAIL_POINTS = 250
+_CANDIDATES = 24
+"""How many of the worst quantities are looked at in pairs."""
+_DOTS = 1500
+_WIDE = 2.5
+"""A positive quantity whose draws span less than this factor needs no log scale."""
+
+
+@dataclass(frozen=True, eq=False)
+class KhatScale:
+    """khat with its 90% interval, on the scale of what can be trusted."""
+
+    khat: float
+    low: float
+    high: float
+    threshold: float
+    """Largest khat that is reliable with this many draws."""
+    num_draws: int
+    bands: tuple[tuple[str, float, float], ...]
+    """The paper's: what a khat between two numbers means."""
+
+
+def khat_scale_data(check: Check) -> KhatScale:
+    """Return khat, its interval, the threshold and the paper's bands."""
+    low, high = check.psis.khat_interval()
+    return KhatScale(
+        khat=check.khat,
+        low=float(low),
+        high=float(high),
+        threshold=check.psis.threshold,
+        num_draws=check.psis.num_draws,
+        bands=(
+            ("good", -np.inf, GOOD_BELOW),
+            ("usable", GOOD_BELOW, USABLE_BELOW),
+            ("not reliable", USABLE_BELOW, np.inf),
+        ),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class TailFit:
+    """The largest ratios, in order, and what was fitted to them.
+
+    Ratios are relative to their mean, so 0 is a draw with the average weight; logarithms are to
+    base 10.
+    """
+
+    share: Floats
+    """Share of the draws whose ratio is at least as large."""
+    log_ratios: Floats
+    """As they are."""
+    log_fitted: Floats
+    """By the generalised Pareto distribution, in their place."""
+    log_smoothed: Floats
+    """What PSIS puts in their place: the fitted ones, but never above the largest ratio."""
+    khat: float
+
+
+def tail_data(check: Check) -> TailFit:
+    """Return the tail that khat was estimated from, the rarest draw first.
+
+    Raises
+    ------
+    ValueError
+        When khat is not estimated from a tail, as for constant ratios.
+    """
+    _require_khat(check)
+    result = check.psis
+    tail = select_tail(check.log_ratios, result.tail_length)
+    size = result.tail_length
+    fit = fit_gpd(log_exceedances(tail))
+    u = (np.arange(size) + 0.5) / size
+    fitted = np.logaddexp(log_quantiles(u, float(fit.k), float(fit.log_sigma)), tail.cutoff)
+    # Dots that cannot be told apart are left out: all of the largest, fewer of the others.
+    ranks = np.unique(np.geomspace(1, size, _TAIL_POINTS).astype(int))
+    shown = size - ranks
+    mean = float(result.log_normalizer) - np.log(result.num_draws)
+    scale = np.log(10.0)
+    return TailFit(
+        share=(ranks - 0.5) / result.num_draws,
+        log_ratios=(tail.values[shown] - mean) / scale,
+        log_fitted=(fitted[shown] - mean) / scale,
+        log_smoothed=(np.minimum(fitted, tail.values[-1])[shown] - mean) / scale,
+        khat=check.khat,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class KhatGrowth:
+    """khat of the first draws, by their number."""
+
+    num_draws: NDArray[np.int64]
+    khat: Floats
+    low: Floats
+    high: Floats
+    threshold: Floats
+    """Largest reliable khat for each number."""
+
+
+def khat_growth_data(check: Check) -> KhatGrowth:
+    """Return khat with its 90% interval for the first half, quarter, eighth of the draws."""
+    log_ratios = check.log_ratios
+    sizes = [len(log_ratios)]
+    while sizes[-1] // 2 >= _LEAST_DRAWS:
+        sizes.append(sizes[-1] // 2)
+    results = [psis_quietly(log_ratios[:size]) for size in reversed(sizes)]
+    intervals = np.array([result.khat_interval() for result in results])
+    return KhatGrowth(
+        num_draws=np.array(sizes[::-1]),
+        khat=np.array([float(result.khat) for result in results]),
+        low=intervals[:, 0],
+        high=intervals[:, 1],
+        threshold=np.array([khat_threshold(size) for size in reversed(sizes)]),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """How a solver went along."""
+
+    values: Floats
+    what: Literal["gradient", "elbo"]
+    """The largest entry of the gradient, in sds, or the ELBO, in nats."""
+
+
+def trace_data(check: Check) -> Trace:
+    """Return the gradient after each round of the deterministic solver, or else the ELBO.
+
+    Its ELBO would mislead: it falls when the draws it is computed on are doubled.
+
+    Raises
+    ------
+    ValueError
+        When the fit has come without a trace.
+    """
+    convergence = check.convergence
+    if convergence is not None:
+        if len(convergence.gradient_trace):
+            return Trace(np.asarray(convergence.gradient_trace, np.float64), "gradient")
+        if len(convergence.elbo_trace):
+            return Trace(np.asarray(convergence.elbo_trace, np.float64), "elbo")
+    raise ValueError("the fit has come without a trace of its ELBO")
+
+
+@dataclass(frozen=True, eq=False)
+class Cloud:
+    """Points in two dimensions, each counted so many times."""
+
+    x: Floats
+    y: Floats
+    count: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two quantities: draws of q, and the same number drawn again by their weights.
+
+    The weights are truncated, at sqrt(S) times their mean (Ionides 2008): untruncated ones can
+    leave nothing to be seen but a few draws.
+    """
+
+    x_name: str
+    y_name: str
+    x_log: bool
+    y_log: bool
+    shift: float
+    """How much the weights change the dependence; see `vicheck.stats.dependence`."""
+    q: Cloud
+    reweighted: Cloud
+
+
+def pairs_data(check: Check, num_pairs: int = 3, seed: int = 0) -> list[Pair]:
+    """Return the pairs whose dependence the weights change most, among the worst quantities.
+
+    Raises
+    ------
+    ValueError
+        When there are no weights, or fewer than two quantities.
+    """
+    if not len(check.values):
+        raise ValueError("no draws were kept")
+    if np.isnan(check.kept_log_weights).any():
+        raise ValueError(f"the draws have no weights: {check.psis.message}")
+    log_weights = truncated_log_weights(check.log_ratios[: len(check.values)])
+    where = {name: column for column, name in enumerate(check.names)}
+    columns = [where[name] for name in check.worst_first.index[:_CANDIDATES]]
+    found = pair_shifts(check.values[:, columns], log_weights)
+    if not found:
+        raise ValueError("there are fewer than two quantities that vary")
+    with np.errstate(under="ignore"):
+        weights = np.exp(log_weights)
+    rng = np.random.default_rng(seed)
+    size = min(_DOTS, len(weights))
+    plain = np.arange(size), np.ones(size, np.int64)
+    again = np.unique(rng.choice(len(weights), size, p=weights / weights.sum()), return_counts=True)
+    pairs = []
+    for first, second, shift in found[:num_pairs]:
+        # The one with a log scale, as a rule the scale parameter, goes up.
+        x, y = sorted((columns[first], columns[second]), key=lambda at: _is_wide(check, at))
+        clouds = (
+            Cloud(check.values[rows, x], check.values[rows, y], count)
+            for rows, count in (plain, again)
+        )
+        names = check.names[x], check.names[y]
+        pairs.append(Pair(*names, _is_wide(check, x), _is_wide(check, y), shift, *clouds))
+    return pairs
+
+
+def _is_wide(check: Check, column: int) -> bool:
+    """Whether a quantity is better seen on a log scale: it is positive and less skewed there."""
+    values = check.values[:, column]
+    if values.min() <= 0.0:
+        return False
+    low, middle, high = np.quantile(values, [0.01, 0.5, 0.99])
+    if not high > _WIDE * low:
+        return False
+    skew = np.log((high - middle) / (middle - low))
+    skew_of_log = np.log(np.log(high / middle) / np.log(middle / low))
+    return bool(abs(skew_of_log) < abs(skew))
+
+
+def _require_khat(check: Check) -> None:
+    if check.psis.status is not PsisStatus.OK:
+        raise ValueError(f"khat was not estimated: {check.psis.message}")

@@ -1,0 +1,112 @@
+"""The part of a page that is about one fit: what the template shows, as texts and pictures."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from vicheck.plots.check_data import Pair, khat_growth_data, pairs_data, trace_data
+from vicheck.plots.checks import draw_pairs, khat_growth, khat_scale, tail, trace
+from vicheck.report.figures import Picture, picture_of
+from vicheck.report.tables import divergence_rows, moments_table, show
+
+if TYPE_CHECKING:
+    from vicheck.checking.result import Check
+
+__all__ = ["check_part", "scale_picture"]
+
+_PAIRS = (
+    "Pairs of quantities whose dependence the weights change most: draws of q, and as many drawn "
+    "again by their weights, as they lie under the posterior (as far as q has draws there). The "
+    "weights are truncated, so that no draw covers the others; a larger dot was drawn more often."
+)
+
+
+def check_part(check: Check) -> dict[str, Any]:
+    """Return all that a page shows of a check."""
+    found, trouble = _pairs(check)
+    return {
+        "verdict": check.verdict,
+        "scale": scale_picture(check),
+        "notes": check.notes,
+        "pictures": [_tail_picture(check), _growth_picture(check), _trace_picture(check)],
+        "table": moments_table(check.worst_first),
+        "pairs": [_pair_picture(pair) for pair in found],
+        "pairs_told": _PAIRS if found else f"No pairs are shown: {trouble}.",
+        "divergences": divergence_rows(check.divergences),
+    }
+
+
+def scale_picture(check: Check) -> Picture:
+    """Return khat on its scale."""
+    low, high = (show(end) for end in check.psis.khat_interval())
+    khat, threshold = show(check.khat), f"{check.psis.threshold:.2f}"
+    told = (
+        f"khat {khat}, 90% interval {low} to {high}, on a scale: good below 0.5, usable up to "
+        f"0.7, not reliable above; the threshold for {check.psis.num_draws} draws is {threshold}."
+        if khat is not None
+        else "The scale of khat, without a mark: khat is undefined."
+    )
+    return picture_of(
+        partial(khat_scale, check),
+        told,
+        "khat, the shape of the tail of the ratios p/q: how far q is from the posterior. The "
+        "bands are the paper's; the threshold depends on the number of draws.",
+    )
+
+
+def _tail_picture(check: Check) -> Picture:
+    return picture_of(
+        partial(tail, check),
+        f"The {check.psis.tail_length} largest of {check.psis.num_draws} ratios, from the rarest "
+        f"on, with the fitted tail of shape {show(check.khat)} and the smoothed weights.",
+        "The largest ratios p/q, the generalised Pareto tail fitted to them, and the smoothed "
+        "weights that take their place. The steeper, the larger khat.",
+    )
+
+
+def _growth_picture(check: Check) -> Picture:
+    data = khat_growth_data(check)
+    told = ", ".join(
+        f"{show(khat) or 'undefined'} with {size}"
+        for size, khat in zip(data.num_draws[::2], data.khat[::2], strict=True)
+    )
+    return picture_of(
+        partial(khat_growth, check),
+        f"khat against the number of draws: {told}.",
+        "khat of the first draws, with its 90% interval. When it still rises, more of the tail "
+        "lies beyond.",
+    )
+
+
+def _trace_picture(check: Check) -> Picture:
+    on_solver = [one for one in check.findings if {"gradient", "gradient_norm"} & {*one.evidence}]
+    if check.convergence is None:
+        said = "How the solver went along: not known, as for all fits made elsewhere."
+    else:
+        said = " ".join(["How the solver went along.", *(one.sentence for one in on_solver[:1])])
+    try:
+        values = trace_data(check)
+        told = (
+            f"The {'gradient' if values.what == 'gradient' else 'ELBO'} as the solver went along: "
+            f"{show(values.values[0])} at first, {show(values.values[-1])} at last."
+        )
+    except ValueError:
+        told = ""
+    return picture_of(partial(trace, check), told, said)
+
+
+def _pairs(check: Check) -> tuple[list[Pair], str]:
+    try:
+        return pairs_data(check), ""
+    except ValueError as error:
+        return [], str(error)
+
+
+def _pair_picture(pair: Pair) -> Picture:
+    return picture_of(
+        partial(draw_pairs, [pair]),
+        f"Draws of {pair.x_name} and {pair.y_name}, from q on the left and reweighted on the "
+        "right.",
+        f"{pair.x_name} and {pair.y_name}",
+    )

@@ -1,0 +1,67 @@
+"""The numbers behind the figures of a calibration."""
+
+import numpy as np
+import pytest
+
+from tests.calibration.made import calibration
+from vicheck.plots import datasets_data, ecdf_difference_data, histograms_data
+
+BIASED = {"tau": (1.0, 1.0), "mu": (0.0, 1.0), "phi": (-0.7, 1.0)}
+
+
+@pytest.fixture(scope="module")
+def biased():
+    return calibration(**BIASED)
+
+
+def test_histograms_count_every_dataset_and_mirror(biased):
+    by_name = {one.name: one for one in histograms_data(biased)}
+    assert list(by_name) == ["tau", "phi", "mu"]  # worst first
+    for name, one in by_name.items():
+        p = biased.probabilities.sel(quantity=name).to_numpy()
+        assert one.counts.sum() == 500
+        assert one.counts[0] == (p < 0.05).sum()
+        assert one.mirrored.tolist() == one.counts[::-1].tolist()
+        assert one.low < 25 < one.high
+    assert by_name["tau"].direction == "over"
+    assert by_name["tau"].counts[0] > 100  # q sits too high: small probabilities
+    assert by_name["phi"].direction == "under"
+    assert by_name["phi"].counts[-1] > 50
+    assert by_name["mu"].direction == "none"
+    assert by_name["tau"].bias == pytest.approx(1.0, abs=0.15)
+
+
+def test_few_datasets_have_few_bins():
+    assert len(histograms_data(calibration(60))[0].counts) == 6
+    assert len(histograms_data(calibration(5))[0].counts) == 4
+
+
+def test_the_ecdf_is_above_zero_where_q_sits_too_high(biased):
+    over, under, right = ecdf_difference_data(biased)
+    p = biased.probabilities.sel(quantity="tau").to_numpy()
+    middle = len(over.points) // 2
+    assert over.points[middle] == 0.5
+    assert over.difference[middle] == pytest.approx((p <= 0.5).mean() - 0.5)
+    assert over.difference.max() > 0.3
+    assert under.difference.min() < -0.2
+    assert (over.inside, under.inside, right.inside) == (False, False, True)
+    assert over.difference[0] == over.difference[-1] == 0.0
+    assert (right.lower <= right.difference).all()
+    assert (right.difference <= right.upper).all()
+
+
+def test_quantities_can_be_named(biased):
+    assert [one.name for one in histograms_data(biased, ["mu", "tau"])] == ["mu", "tau"]
+    assert [one.name for one in ecdf_difference_data(biased, most=1)] == ["tau"]
+    with pytest.raises(ValueError, match=r"quantities has nu, but the calibration has: tau, mu"):
+        histograms_data(biased, ["nu"])
+
+
+def test_datasets_have_their_statuses_and_sorted_khats():
+    some = calibration(statuses={3: "FAILED", 4: "FAILED", 5: "STALLED"})
+    data = datasets_data(some)
+    assert data.statuses == {"CONVERGED": 497, "FAILED": 2, "STALLED": 1}
+    assert data.khat.size == 498
+    assert (np.diff(data.khat) >= 0).all()
+    assert data.threshold == pytest.approx(2 / 3)
+    assert data.num_undefined == 0

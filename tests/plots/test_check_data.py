@@ -1,0 +1,121 @@
+"""The numbers behind the figures of a check."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import genpareto
+
+import vicheck
+from tests.plots.subjects import funnel_check, normal_check
+from vicheck.plots import khat_growth_data, khat_scale_data, pairs_data, tail_data, trace_data
+from vicheck.records import Convergence, FitStatus, GradientTest
+
+
+def constant_check():
+    z = np.random.default_rng(1).normal(size=(1000, 2))
+    return vicheck.check_draws(z, np.zeros(1000), np.zeros(1000))
+
+
+def with_trace(check, **traces):
+    test = GradientTest(0.01, 0.5, 0.1, "x[0]", 1000)
+    solver = "deterministic" if "gradient_trace" in traces else "stan_advi"
+    return replace(check, convergence=Convergence(FitStatus.CONVERGED, solver, test, **traces))
+
+
+def test_the_scale_has_khat_its_interval_and_the_papers_bands():
+    check = normal_check()
+    data = khat_scale_data(check)
+    assert data.khat == check.khat
+    assert (data.low, data.high) == tuple(check.psis.khat_interval())
+    assert data.threshold == vicheck.psis(check.log_ratios).threshold
+    names, starts, ends = zip(*data.bands, strict=True)
+    assert names == ("good", "usable", "not reliable")
+    assert starts == (-np.inf, 0.5, 0.7)
+    assert ends == (0.5, 0.7, np.inf)
+
+
+def test_the_tail_is_that_of_psis():
+    check = normal_check()
+    data = tail_data(check)
+    ordered = np.sort(check.log_ratios)[::-1]
+    mean = np.logaddexp.reduce(check.psis.log_weights + check.psis.log_normalizer) - np.log(8000)
+    assert data.share[0] == 0.5 / 8000
+    assert data.share[-1] == (check.psis.tail_length - 0.5) / 8000
+    assert data.log_ratios[0] == pytest.approx((ordered[0] - mean) / np.log(10))
+    assert data.log_ratios[-1] == pytest.approx(
+        (ordered[check.psis.tail_length - 1] - mean) / np.log(10)
+    )
+    # What is shown as smoothed is what PSIS has put there.
+    smoothed = np.sort(check.psis.log_weights)[::-1] + np.log(8000)
+    assert data.log_smoothed[0] == pytest.approx(smoothed[0] / np.log(10))
+    assert data.log_smoothed[-1] == pytest.approx(smoothed[check.psis.tail_length - 1] / np.log(10))
+    assert (np.diff(data.log_ratios) <= 0).all()
+    assert len(data.share) <= 250
+
+
+def test_the_fitted_tail_is_a_straight_line_for_a_pareto_of_large_shape():
+    size = 20_000
+    u = (np.arange(size) + 0.5) / size
+    log_ratios = np.log(genpareto.ppf(u, 1.5) + 1e-3)
+    z = np.random.default_rng(1).normal(size=(size, 1))
+    data = tail_data(vicheck.check_draws(z, log_ratios, np.zeros(size)))
+    slope = np.polyfit(np.log10(data.share), data.log_fitted, 1)[0]
+    assert slope == pytest.approx(-data.khat, abs=0.05)
+    assert data.khat == pytest.approx(1.5, abs=0.1)
+
+
+def test_growth_is_khat_of_the_first_draws():
+    check = normal_check()
+    data = khat_growth_data(check)
+    assert data.num_draws.tolist() == [250, 500, 1000, 2000, 4000, 8000]
+    for size, khat in zip(data.num_draws, data.khat, strict=True):
+        assert khat == vicheck.psis_khat(check.log_ratios[:size])
+    assert (data.low < data.khat).all()
+    assert (data.khat < data.high).all()
+    assert data.threshold[2] == pytest.approx(2 / 3)
+    assert data.threshold[-1] == check.psis.threshold
+
+
+def test_the_gradient_is_traced_where_it_is_known_and_else_the_elbo():
+    check = normal_check()
+    of_elbo = trace_data(with_trace(check, elbo_trace=np.array([-9.0, -3.0])))
+    assert (of_elbo.what, of_elbo.values.tolist()) == ("elbo", [-9.0, -3.0])
+    both = {"elbo_trace": np.array([-9.0]), "gradient_trace": np.array([2.0, 1e-4])}
+    of_gradient = trace_data(with_trace(check, **both))
+    assert (of_gradient.what, of_gradient.values.tolist()) == ("gradient", [2.0, 1e-4])
+
+
+def test_the_funnel_is_the_worst_pair_with_the_scale_upwards():
+    pair = pairs_data(funnel_check())[0]
+    assert (pair.x_name, pair.y_name) == ("theta", "tau")
+    assert (pair.x_log, pair.y_log) == (False, True)
+    assert pair.shift > 0.3
+
+    def spread(cloud, low, high):
+        inside = (cloud.y > low) & (cloud.y < high)
+        return np.sqrt(np.average(cloud.x[inside] ** 2, weights=cloud.count[inside]))
+
+    assert spread(pair.q, 0.0, 0.6) == pytest.approx(spread(pair.q, 1.7, 9.0), rel=0.25)
+    assert spread(pair.reweighted, 0.0, 0.6) < 0.4 * spread(pair.reweighted, 1.7, 9.0)
+
+
+def test_clouds_have_the_same_number_of_draws():
+    for pair in pairs_data(normal_check(), num_pairs=2):
+        assert pair.q.count.sum() == pair.reweighted.count.sum() == 1500
+        assert (pair.q.count == 1).all()
+
+
+@pytest.mark.parametrize("data", [tail_data, trace_data])
+def test_what_is_not_there_is_an_error_that_says_so(data):
+    with pytest.raises(ValueError, match=r"not estimated|without a trace"):
+        data(constant_check())
+
+
+def test_pairs_need_weights_and_two_quantities():
+    z = np.random.default_rng(1).normal(size=(1000, 2))
+    undefined = vicheck.check_draws(z, np.full(1000, np.nan), np.zeros(1000))
+    with pytest.raises(ValueError, match="no weights"):
+        pairs_data(undefined)
+    with pytest.raises(ValueError, match="fewer than two"):
+        pairs_data(normal_check(dim=1))

@@ -1,0 +1,79 @@
+"""Figures: what is on their axes, and that nobody's settings change."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import vicheck
+from tests.calibration.made import calibration
+from tests.plots.subjects import funnel_check
+from tests.plots.test_check_data import with_trace
+from vicheck import plots
+from vicheck.plots.style import shorten
+
+CHECKS = ("khat_growth", "khat_scale", "pairs", "tail", "trace")
+CALIBRATIONS = ("datasets", "ecdf_difference", "histograms")
+
+
+@pytest.fixture(scope="module")
+def check():
+    return with_trace(funnel_check(4000), gradient_trace=np.array([3.0, 0.1, 1e-4]))
+
+
+@pytest.fixture(scope="module")
+def some():
+    return calibration()
+
+
+def draw(name, check, some):
+    return getattr(plots, name)(check if name in CHECKS else some)
+
+
+@pytest.mark.parametrize("name", [*CHECKS, *CALIBRATIONS])
+def test_every_figure_has_its_numbers_and_names_its_axes(name, check, some):
+    figure = draw(name, check, some)
+    assert isinstance(figure, Figure)
+    assert callable(getattr(plots, f"{name}_data"))
+    shown = [axes for axes in figure.axes if axes.axison]
+    assert all(axes.get_xlabel() for axes in shown)
+    assert all(axes.get_ylabel() or not axes.get_yticks().size for axes in shown)
+
+
+@pytest.mark.parametrize("name", [*CHECKS, *CALIBRATIONS])
+def test_a_figure_leaves_the_users_settings_alone(name, check, some):
+    with mpl.rc_context({"font.size": 23.0, "axes.spines.top": True}):
+        before = dict(mpl.rcParams)
+        draw(name, check, some)
+        assert dict(mpl.rcParams) == before
+
+
+def test_signs_and_units_are_on_the_axes(check, some):
+    assert "Pr_q(quantity < truth)" in plots.histograms(some).axes[0].get_xlabel()
+    assert "in sds of q" in plots.trace(check).axes[0].get_ylabel()
+    of_elbo = with_trace(check, elbo_trace=np.array([-9e5, -4.0, -3.0]))
+    assert "nats (higher is better)" in plots.trace(of_elbo).axes[0].get_ylabel()
+    assert "log10" in plots.tail(check).axes[0].get_ylabel()
+
+
+def test_a_khat_beyond_the_scale_is_pointed_to():
+    size = 2000
+    log_ratios = 3.0 * np.random.default_rng(1).exponential(size=size)  # a Pareto of shape 3
+    far = vicheck.check_draws(np.zeros((size, 1)), log_ratios, np.zeros(size))
+    assert far.khat > 2.0
+    axes = plots.khat_scale(far).axes[0]
+    assert f"khat {far.khat:.2f}" in {text.get_text() for text in axes.texts}
+    assert axes.get_xlim() == (-0.3, 1.5)
+
+
+def test_long_names_keep_their_beginning_and_index():
+    assert shorten("tau") == "tau"
+    name = shorten("a_very_long_name_of_a_parameter[1234567]")
+    assert len(name) == 28
+    assert name.startswith("a_very_long_name")
+    assert name.endswith("4567]")
+
+
+def test_a_dollar_in_a_name_is_a_dollar(tmp_path):
+    some = calibration(**{"cost $ and $\\frac$": (0.0, 1.0)})
+    plots.histograms(some).savefig(tmp_path / "figure.png")

@@ -1,0 +1,246 @@
+"""The page itself: what is on it, and that nothing on it can do harm or is lost."""
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vicheck
+from tests.calibration.made import calibration
+from tests.plots.subjects import funnel_check, normal_check
+from vicheck.report.page import report_html
+from vicheck.report.tables import ROWS_SHOWN, show
+
+NASTY = (
+    "<script>alert(1)</script>",
+    "</script><b>",
+    "\u03b8\u0302 \u30d1\u30e9\u30e1\u30fc\u30bf",
+    "a" * 200,
+    "q\"'&amp;",
+    "$x$",
+)
+
+
+class Elements(HTMLParser):
+    """Gathers headings and elements by their names."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.levels, self.names, self.attributes = [], [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.names.append(tag)
+        self.attributes.append(dict(attrs))
+        if re.fullmatch(r"h[1-6]", tag):
+            self.levels.append(int(tag[1]))
+
+
+@pytest.fixture(scope="module")
+def bad():
+    return funnel_check()
+
+
+@pytest.fixture(scope="module")
+def pages(bad):
+    some = calibration(tau=(1.0, 1.0), mu=(0.0, 1.0))
+    return {
+        "good": report_html(check=normal_check()),
+        "bad": report_html(check=bad),
+        "vsbc": report_html(calibration=some),
+        "both": report_html(check=bad, calibration=some),
+    }
+
+
+@pytest.mark.parametrize("kind", ["good", "bad", "vsbc", "both"])
+def test_a_page_stands_alone(pages, kind):
+    page = pages[kind]
+    assert page.lstrip().startswith("<!doctype html>")
+    assert len(page.encode()) < 2_000_000
+    elements = Elements(page)
+    assert not {"link", "iframe", "object"} & set(elements.names)
+    addresses = [
+        value
+        for attributes in elements.attributes
+        for name, value in attributes.items()
+        if name in ("src", "href", "xlink:href") and value
+    ]
+    assert all(address.startswith(("#", "data:")) for address in addresses)
+    assert "url(http" not in page
+
+
+@pytest.mark.parametrize("kind", ["good", "bad", "vsbc", "both"])
+def test_headings_are_in_order(pages, kind):
+    levels = Elements(pages[kind]).levels
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+
+
+@pytest.mark.parametrize("kind", ["good", "bad", "vsbc", "both"])
+def test_every_picture_has_a_text_in_its_place(pages, kind):
+    elements = Elements(pages[kind])
+    labels = [
+        attributes.get("aria-label")
+        for name, attributes in zip(elements.names, elements.attributes, strict=True)
+        if name == "svg"
+    ]
+    assert len(labels) >= 5
+    assert all(labels)
+    assert len(set(labels)) == len(labels)
+
+
+def test_the_order_is_verdict_scale_what_to_do_why_quantities_pairs_divergences(bad, pages):
+    page = pages["bad"]
+    parts = (
+        bad.verdict.sentence, "khat, the shape of the tail", "What to do", bad.verdict.code,
+        "Why: the ratios", "Quantities", "Where q and the posterior differ most",
+        "How far apart", "How it was made",
+    )  # fmt: skip
+    places = [page.index(part if "(" not in part else part.split("(")[0]) for part in parts]
+    assert places == sorted(places)
+
+
+def test_the_page_of_a_calibration_says_the_direction_in_words(pages):
+    page = pages["vsbc"]
+    assert "q sits too high" in page
+    assert "small when q sits too high" in page
+    assert "the fit has converged" in page
+
+
+def test_how_it_was_made_can_be_repeated(tmp_path):
+    check = normal_check().with_command("vicheck check 'a file.csv' --report x.html")
+    page = report_html(check=check)
+    assert "vicheck check &#39;a file.csv&#39; --report x.html" in page
+    assert check.provenance.data in page
+    assert f"numpy {np.__version__}" in page
+    some = calibration(attrs={"num_datasets": 500})
+    assert "vicheck.vsbc(model, family=&#39;mean_field&#39;" in report_html(calibration=some)
+
+
+def test_a_fit_of_our_own_is_repeated_by_its_line(of_fit):
+    again = eval(of_fit.provenance.code, {"vicheck": vicheck, "model": of_fit_model()})
+    assert np.array_equal(again.log_ratios, of_fit.log_ratios)
+    assert "vicheck.fit(model" in report_html(check=of_fit)
+    assert "gradient on fresh draws" in report_html(check=of_fit)
+
+
+def of_fit_model():
+    from vicheck.paper import models
+
+    return vicheck.from_numpyro(models.eight_schools_centred, **models.EIGHT_SCHOOLS)
+
+
+@pytest.fixture(scope="module")
+def of_fit():
+    return vicheck.check(vicheck.fit(of_fit_model(), num_draws=64), num_draws=4000, seed=3)
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_names_are_shown_as_text(name):
+    z = np.random.default_rng(1).normal(size=(1000, 2))
+    log_q = -0.5 * (z**2).sum(axis=1)
+    check = vicheck.check_draws({name: z[:, 0], "b": z[:, 1]}, 1.1 * log_q, log_q)
+    page = report_html(check=replace(check, title=name, notes=(name,)))
+    assert "<script>alert" not in page
+    assert "</script><b>" not in page
+    rows = json.loads(re.search(r'application/json">(.*?)</script>', page, re.DOTALL).group(1))
+    assert {row[0] for row in rows} == {name, "b"}
+    assert report_html(calibration=calibration(**{name: (0.0, 1.0)}))
+
+
+def test_thousands_of_parameters_are_all_there_in_less_than_two_megabytes():
+    rng = np.random.default_rng(1)
+    z = rng.normal(size=(100, 12_000))
+    check = vicheck.check_draws({"lambda": z}, rng.normal(size=100), np.zeros(100))
+    page = report_html(check=check)
+    assert len(page.encode()) < 2_000_000
+    rows = json.loads(re.search(r'application/json">(.*?)</script>', page, re.DOTALL).group(1))
+    assert len(rows) == 12_000
+    assert page.count('<th scope="row"') == ROWS_SHOWN + len(check.divergences.renyi) + 5
+    assert 'type="search"' in page
+
+
+def test_rows_that_would_make_the_page_large_are_counted_and_left_out():
+    rng = np.random.default_rng(1)
+    names = [f"{'long' * 50}[{index}]" for index in range(8000)]
+    z = rng.normal(size=(50, 8000))
+    check = vicheck.check_draws(z, rng.normal(size=50), np.zeros(50), names=names)
+    page = report_html(check=check)
+    assert len(page.encode()) < 2_000_000
+    rows = json.loads(re.search(r'application/json">(.*?)</script>', page, re.DOTALL).group(1))
+    assert f"{8000 - len(rows)} more quantities are not on this page" in page
+
+
+def test_undefined_statistics_are_shown_as_unknown():
+    z = np.random.default_rng(1).normal(size=(1000, 2))
+    log_p = np.zeros(1000)
+    log_p[7] = np.nan
+    page = report_html(check=vicheck.check_draws(z, log_p, np.zeros(1000)))
+    assert "no verdict" in page
+    assert "khat is undefined" in page
+    assert ">nan<" not in page.lower()
+    assert "NaN" not in re.search(r'application/json">(.*?)</script>', page, re.DOTALL).group(1)
+    nothing = calibration(30, statuses=dict.fromkeys(range(30), "FAILED"))
+    page = report_html(calibration=nothing)
+    assert "no fit has a khat" in page
+    assert "no verdict" in page
+
+
+def test_constant_ratios_make_a_page():
+    z = np.random.default_rng(1).normal(size=(1000, 2))
+    page = report_html(check=vicheck.check_draws(z, np.zeros(1000), np.zeros(1000)))
+    assert "all ratios are equal" in page
+    assert "No picture: khat was not estimated" in page
+
+
+def test_a_check_that_kept_no_draws_makes_a_page():
+    check = normal_check()
+    page = report_html(check=replace(check, values=check.values[:0]))
+    assert check.verdict.sentence.split("(")[0] in page
+    assert "no draws were kept" in page
+    assert "x[0]" in page
+
+
+def test_writing_returns_the_path_and_replaces(tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text("old")
+    assert normal_check().report(path) == path
+    assert "<!doctype html>" in path.read_text(encoding="utf-8")
+    assert calibration().report(str(path), check=normal_check()) == Path(path)
+    assert [each.name for each in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_a_path_that_cannot_be_written_is_an_error_that_names_it(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"cannot write the report: .*nowhere"):
+        normal_check().report(tmp_path / "nowhere" / "page.html")
+    (tmp_path / "directory").mkdir()
+    with pytest.raises(IsADirectoryError, match=r"cannot write the report: .*directory"):
+        normal_check().report(tmp_path / "directory")
+
+
+def test_neither_is_an_error():
+    with pytest.raises(ValueError, match="a check or a calibration"):
+        report_html()
+
+
+def test_notebooks_show_a_card(bad):
+    card = bad._repr_html_()
+    assert card.lstrip().startswith("<div")
+    assert bad.verdict.hint.split("`")[0] in card
+    assert "<script" not in card
+    assert card.count("<tr>") == 4
+    assert "q sits too high" in calibration(tau=(1.0, 1.0))._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0.0, "0"), (-1.23456, "-1.23"), (123456.0, "1.23e+05"), (np.nan, None), (np.inf, "inf")],
+)
+def test_numbers_have_three_digits(number, text):
+    assert show(number) == text
