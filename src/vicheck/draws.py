@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,8 @@ class Draws:
     and the evidence do."""
     status: FitStatus = FitStatus.CONVERGED
     """How the fit ended, as far as it is known; `vicheck.vsbc` counts it."""
+    elbo_trace: Floats = field(default_factory=lambda: np.empty(0))
+    """Estimates of the ELBO as the fit went along, where they are known."""
 
     def __post_init__(self) -> None:
         arrays = {name: np.asarray(value, float) for name, value in self.values.items()}

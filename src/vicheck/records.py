@@ -311,8 +311,6 @@ class Convergence(Record):
     iterate_mcse: float = np.nan
     """Largest Monte Carlo error of their average, in sds."""
     family: str = ""
-    elbo_trace: Floats = field(default_factory=lambda: np.empty(0))
-    """ELBO, in nats, as the solver went along."""
     gradient_trace: Floats = field(default_factory=lambda: np.empty(0))
     """Largest entry of the gradient, in sds, after each round of the deterministic solver."""
 

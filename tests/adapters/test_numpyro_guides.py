@@ -107,6 +107,7 @@ def test_what_svi_returns_and_quantities_of_derived_values():
     )  # fmt: skip
     assert list(checked.moments.index) == ["largest"]
     assert checked.notes == tuple(filter(None, [still_rising(result.losses)]))
+    assert checked.elbo_trace.tolist() == (-np.asarray(result.losses, float)).tolist()
 
 
 def misses_tau(sigma, y=None):

@@ -313,6 +313,8 @@ def test_checks_of_pymcs_fits_are_those_of_the_same_q(approximations, method):
     checked = check_pymc(approx, num_draws=5000, seed=3)
     expected = vicheck.check_draws(z, native.log_density(z), log_q)
     assert checked.khat == pytest.approx(expected.khat, abs=1e-6)
+    assert checked.elbo_trace.tolist() == (-approx.hist).tolist()
+    assert len(checked.elbo_trace) == 1000
     np.testing.assert_allclose(
         drawn.values["theta"], z[:, :1] + np.exp(z[:, 1:2]) * z[:, 2:], rtol=1e-10
     )

@@ -17,10 +17,12 @@ def constant_check():
     return vicheck.check_draws(z, np.zeros(1000), np.zeros(1000))
 
 
-def with_trace(check, **traces):
+def with_trace(check, elbo=None, gradient=None):
     test = GradientTest(0.01, 0.5, 0.1, "x[0]", 1000)
-    solver = "deterministic" if "gradient_trace" in traces else "stan_advi"
-    return replace(check, convergence=Convergence(FitStatus.CONVERGED, solver, test, **traces))
+    convergence = Convergence(
+        FitStatus.CONVERGED, "deterministic", test, gradient_trace=np.array(gradient or [])
+    )
+    return replace(check, convergence=convergence, elbo_trace=np.array(elbo or []))
 
 
 def test_the_scale_has_khat_its_interval_and_the_papers_bands():
@@ -79,11 +81,20 @@ def test_growth_is_khat_of_the_first_draws():
 
 def test_the_gradient_is_traced_where_it_is_known_and_else_the_elbo():
     check = normal_check()
-    of_elbo = trace_data(with_trace(check, elbo_trace=np.array([-9.0, -3.0])))
+    of_elbo = trace_data(with_trace(check, elbo=[-9.0, -3.0]))
     assert (of_elbo.what, of_elbo.values.tolist()) == ("elbo", [-9.0, -3.0])
-    both = {"elbo_trace": np.array([-9.0]), "gradient_trace": np.array([2.0, 1e-4])}
-    of_gradient = trace_data(with_trace(check, **both))
+    assert of_elbo.steps.tolist() == [1.0, 2.0]
+    of_gradient = trace_data(with_trace(check, elbo=[-9.0], gradient=[2.0, 1e-4]))
     assert (of_gradient.what, of_gradient.values.tolist()) == ("gradient", [2.0, 1e-4])
+
+
+def test_a_long_trace_is_shown_by_means_that_reach_its_end():
+    elbo = np.arange(1001.0)
+    data = trace_data(with_trace(normal_check(), elbo=elbo.tolist()))
+    assert data.block == 4
+    assert data.values[-1] == elbo[-4:].mean()
+    assert data.steps[-1] == np.mean([998, 999, 1000, 1001])
+    assert len(data.values) == len(data.steps) == 250
 
 
 def test_the_funnel_is_the_worst_pair_with_the_scale_upwards():

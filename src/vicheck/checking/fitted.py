@@ -50,7 +50,6 @@ def convergence_of(fit: Fit, seed: int) -> Convergence:
         rhat=rhat,
         iterate_mcse=mcse,
         family=fit.family,
-        elbo_trace=solution.elbo_trace,
         gradient_trace=solution.gradient_trace,
     )
 

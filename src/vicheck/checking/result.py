@@ -76,6 +76,8 @@ class Check:
     """Why ``log_q`` lacks its constant, where it does: ELBO and evidence are then unknown."""
     extra: dict[str, dict[str, float]] = field(default_factory=dict)
     """Further columns of ``moments``, by quantity: errors against reference draws."""
+    elbo_trace: Floats = field(default_factory=lambda: np.empty(0))
+    """ELBO, in nats, as the solver went along, where that is known."""
     provenance: Provenance | None = None
     """What the numbers rest on: settings, seeds, data, versions."""
     seconds: float = np.nan
@@ -258,7 +260,12 @@ class Check:
             name: None if record is None else record.to_dict()
             for name, record in self._records().items()
         }
-        arrays: dict[str, Any] = {"log_p": self.log_p, "log_q": self.log_q, "values": self.values}
+        arrays: dict[str, Any] = {
+            "log_p": self.log_p,
+            "log_q": self.log_q,
+            "values": self.values,
+            "elbo_trace": self.elbo_trace,
+        }
         with Path(path).open("wb") as file:
             np.savez(file, description=np.array(json.dumps(described)), **arrays)
 
@@ -268,7 +275,8 @@ class Check:
         try:
             with np.load(path) as file:
                 described = json.loads(str(file["description"]))
-                arrays = {name: file[name] for name in ("log_p", "log_q", "values")}
+                names = ("log_p", "log_q", "values", "elbo_trace")
+                arrays = {name: file[name] for name in names if name in file or name != names[-1]}
         except (BadZipFile, EOFError, KeyError, TypeError, ValueError) as error:
             raise InputFileError(f"{path} is not a check that vicheck has saved") from error
         if described["format"] != _FORMAT:

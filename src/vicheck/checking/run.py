@@ -119,6 +119,7 @@ def check(
         pooled=pooled,
         predictive=None if test_data is None else _predictive(fit, test_data, seed),
         title=f"{fit.family} fit of {fit.model.dim} parameters ({fit.solver})",
+        elbo_trace=fit.solution.elbo_trace,
         provenance=provenance_of(fit, num_draws, seed),
         seconds=fit.seconds + time.perf_counter() - start,
     )
@@ -228,6 +229,7 @@ def _check_given(draws: Draws, quantities: Quantities | None) -> Check:
         title=draws.title,
         notes=draws.notes,
         unnormalized=draws.unnormalized,
+        elbo_trace=draws.elbo_trace,
         provenance=Provenance(
             settings={"draws": draws.num_draws},
             data=fingerprint_of_arrays(arrays | {"log_p": draws.log_p, "log_q": draws.log_q}),

@@ -38,6 +38,7 @@ Floats = NDArray[np.float64]
 _LEAST_DRAWS = 250
 """khat of fewer draws says little."""
 _TAIL_POINTS = 250
+_TRACE_POINTS = 300
 _CANDIDATES = 24
 """How many of the worst quantities are looked at in pairs."""
 _DOTS = 1500
@@ -157,9 +158,12 @@ def khat_growth_data(check: Check) -> KhatGrowth:
 class Trace:
     """How a solver went along."""
 
+    steps: Floats
     values: Floats
     what: Literal["gradient", "elbo"]
     """The largest entry of the gradient, in sds, or the ELBO, in nats."""
+    block: int = 1
+    """How many estimates of the ELBO each value is the mean of."""
 
 
 def trace_data(check: Check) -> Trace:
@@ -172,13 +176,16 @@ def trace_data(check: Check) -> Trace:
     ValueError
         When the fit has come without a trace.
     """
-    convergence = check.convergence
-    if convergence is not None:
-        if len(convergence.gradient_trace):
-            return Trace(np.asarray(convergence.gradient_trace, np.float64), "gradient")
-        if len(convergence.elbo_trace):
-            return Trace(np.asarray(convergence.elbo_trace, np.float64), "elbo")
-    raise ValueError("the fit has come without a trace of its ELBO")
+    if check.convergence is not None and len(check.convergence.gradient_trace):
+        gradient = np.asarray(check.convergence.gradient_trace, np.float64)
+        return Trace(np.arange(1.0, gradient.size + 1.0), gradient, "gradient")
+    elbo = np.asarray(check.elbo_trace, np.float64)
+    if not elbo.size:
+        raise ValueError("the fit has come without a trace of its ELBO")
+    block = -(-elbo.size // _TRACE_POINTS)
+    whole = elbo[elbo.size % block :]  # the end matters more than the start
+    steps = np.asarray(np.arange(elbo.size % block, elbo.size, block) + 0.5 * (block + 1))
+    return Trace(steps, whole.reshape(-1, block).mean(axis=1), "elbo", block)
 
 
 @dataclass(frozen=True, eq=False)

@@ -111,21 +111,21 @@ def trace(check: Check) -> Figure:
 
     data = trace_data(check)
     figure, axes = blank_figure()
-    steps = np.arange(1, len(data.values) + 1)
-    line = "o-" if len(steps) <= 40 else "-"
-    axes.plot(steps, data.values, line, color=COLORS["vi"], markersize=4)
+    line = "o-" if len(data.steps) <= 40 else "-"
+    axes.plot(data.steps, data.values, line, color=COLORS["vi"], markersize=4)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if data.what == "gradient":
         log_scale(axes.yaxis)
         axes.set_xlabel("round of the solver")
         axes.set_ylabel("largest gradient, in sds of q")
         return figure
-    later = data.values[len(steps) // 5 :]
+    later = data.values[len(data.steps) // 5 :]
     later = later[np.isfinite(later)]
     if later.size:  # the way up from a far start would hide whether the end is flat
         margin = 0.08 * np.ptp(later) or 1.0
         axes.set_ylim(later.min() - margin, later.max() + margin)
-    axes.set_xlabel("evaluation of the ELBO")
+    means = f" (means of {data.block})" if data.block > 1 else ""
+    axes.set_xlabel(f"estimate of the ELBO{means}")
     axes.set_ylabel("ELBO in nats (higher is better)")
     axes.ticklabel_format(axis="y", useOffset=False)
     return figure

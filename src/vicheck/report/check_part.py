@@ -82,7 +82,7 @@ def _growth_picture(check: Check) -> Picture:
 def _trace_picture(check: Check) -> Picture:
     on_solver = [one for one in check.findings if {"gradient", "gradient_norm"} & {*one.evidence}]
     if check.convergence is None:
-        said = "How the solver went along: not known, as for all fits made elsewhere."
+        said = "How the fit went along, as far as it came with its ELBO."
     else:
         said = " ".join(["How the solver went along.", *(one.sentence for one in on_solver[:1])])
     try:

@@ -67,6 +67,7 @@ def draws_of_guide(
         log_q,
         title=f"{name} of {target.dim} parameters (NumPyro)",
         notes=(note,) if note else (),
+        elbo_trace=np.empty(0) if losses is None else -np.asarray(losses, np.float64),
     )
 
 

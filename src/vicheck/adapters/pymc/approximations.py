@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,9 @@ def draws_of_group_approximation(approx: Approximation, num_draws: int, seed: in
         kinds.append("mean-field" if isinstance(group, MeanFieldGroup) else "full-rank")
     parts = [_of_group(group) for group in approx.groups]
     kind = " and ".join(dict.fromkeys(kinds))
-    return _draw(approx.model, parts, num_draws, seed, f"{kind} fit", "PyMC")
+    draws = _draw(approx.model, parts, num_draws, seed, f"{kind} fit", "PyMC")
+    losses = np.asarray(getattr(approx, "hist", ()), np.float64)  # pm.fit puts them there
+    return replace(draws, elbo_trace=-losses)
 
 
 def draws_of_result(result: Any, num_draws: int, seed: int) -> Draws:
