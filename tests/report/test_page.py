@@ -233,6 +233,7 @@ def test_notebooks_show_a_card(bad):
     card = bad._repr_html_()
     assert card.lstrip().startswith("<div")
     assert bad.verdict.hint.split("`")[0] in card
+    assert "`" not in card
     assert "<script" not in card
     assert card.count("<tr>") == 4
     assert "q sits too high" in calibration(tau=(1.0, 1.0))._repr_html_()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ from vicheck.provenance import Provenance, versions_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
     from vicheck.calibration.result import Calibration
     from vicheck.checking.result import Check
@@ -82,13 +84,22 @@ def environment() -> Environment:
     """Return what reads the templates."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    return Environment(
+    made = Environment(
         loader=PackageLoader("vicheck.report", "templates"),
         undefined=StrictUndefined,
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["with_code"] = _with_code
+    return made
+
+
+def _with_code(text: str) -> Markup:
+    """Set what stands between backticks as code; everything else stays text."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub("`([^`]*)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _made(provenance: Provenance | None, seconds: float) -> list[tuple[str, str]]:

@@ -94,7 +94,9 @@ _TESTS = {
     "bias": Column("bias", "in sds of q, positive when q sits too high", "size"),
     "interval": Column("95% interval", "of the bias", "text"),
     "dispersion": Column(
-        "dispersion", "what q's sd would have to be multiplied by: above 1, q is too narrow", "size"
+        "dispersion",
+        "what q's sd would have to be multiplied by: above 1, q is too narrow",
+        "largest",
     ),
     "p_value": Column("p", "exact test of symmetry", "smallest"),
     "p_adjusted": Column("adjusted p", "by Holm's method", "smallest"),
