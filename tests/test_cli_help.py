@@ -1,7 +1,6 @@
 """Help as pages, completion, and what a terminal gets that a pipe does not."""
 
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -120,6 +119,8 @@ def test_lines_are_wrapped_to_the_width_of_a_terminal(ratios):
 
 def through_a_terminal(arguments, **environment):
     """Return what a real terminal gets on both streams."""
+    import pty  # not on Windows
+
     master, slave = pty.openpty()
     process = subprocess.Popen(
         [*COMMAND, *map(str, arguments)],

@@ -183,7 +183,7 @@ def _common(
             "--version", help="Print the version and stop.", callback=_print_version, is_eager=True
         ),
     ] = False,
-    debug: Annotated[
+    debug: Annotated[  # taken by main, wherever it stands; here for the page and for completion
         bool,
         typer.Option("--debug", help="Show where an error comes from; also after COMMAND."),
     ] = False,

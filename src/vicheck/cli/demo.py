@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from vicheck.cli.answering import command_line
+from vicheck.cli.answering import command_line, require_places
 from vicheck.cli.application import app
 from vicheck.cli.failing import fail_to_write
 from vicheck.cli.pages import Command
@@ -60,19 +60,19 @@ def _demo(
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         fail_to_write(out, error)
-    reports, told = {}, {}
-    for name, title in _STORIES.items():
-        path = directory / f"eight-schools-{name}.html"
+    reports = {name: str(directory / f"eight-schools-{name}.html") for name in _STORIES}
+    require_places(*reports.values())
+    told = {}
+    for name, path in reports.items():
         with telling(f"fitting, {name}") as tell:
             checked = _checked(name)
             tell("writing the report")
             try:
                 checked.report(path)
             except OSError as error:
-                fail_to_write(str(path), error)
-        reports[name] = str(path)
+                fail_to_write(path, error)
         told[name] = checked.to_dict() if as_json else {}
-        write([] if as_json else _story(title, checked))
+        write([] if as_json else _story(_STORIES[name], checked))
     if as_json:
         write_json({name: {"report": reports[name], "check": told[name]} for name in reports})
         return
