@@ -11,7 +11,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-versi
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
-demo: $(VENV)/.run  ## fit and check the eight schools in two parametrizations
+demo: $(VENV)/.run  ## fit and check the eight schools in two parametrizations, and write reports
 	$(BIN)/vicheck demo
 
 test: $(VENV)/.dev  ## all tests and doctests, on all cores
@@ -52,7 +52,7 @@ coverage: $(VENV)/.run  ## coverage of khat's interval by simulation, written to
 	$(BIN)/python benchmarks/khat_coverage.py
 
 clean:  ## remove the environment and all caches
-	rm -rf $(VENV) .jax_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .jax_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist vicheck-demo
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

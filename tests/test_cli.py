@@ -1,4 +1,4 @@
-"""The command line as a pipeline and a person see it: real processes, their output and status."""
+"""The command line as a pipeline and a person see it: output and status; `vicheck psis`."""
 
 import json
 import os
@@ -10,20 +10,9 @@ import numpy as np
 import pytest
 
 import vicheck
+from tests.command_line import COMMAND, call, run
 
 ROOT = Path(__file__).parents[1]
-COMMAND = [sys.executable, "-c", "from vicheck.cli import main; main()"]
-
-
-def run(*arguments, stdin=None):
-    return subprocess.run(
-        [*COMMAND, *map(str, arguments)],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"PYTHONWARNINGS": "error", "COLUMNS": "40"},
-    )
 
 
 def narrow_normal(s, num_draws=3000):
@@ -46,7 +35,7 @@ def ratios(tmp_path):
 )
 def test_exit_status_follows_the_verdict(ratios, s, code, words):
     values = narrow_normal(s)
-    done = run("psis", ratios(values))
+    done = call("psis", ratios(values))
     assert done.returncode == code, done.stderr
     assert words in done.stdout
     assert f"khat {vicheck.psis_khat(values):.2f}" in done.stdout
@@ -56,9 +45,15 @@ def test_exit_status_follows_the_verdict(ratios, s, code, words):
     assert done.stderr == ""
 
 
+def test_the_installed_command_is_the_same(ratios):
+    path = ratios(narrow_normal(0.65))
+    done, here = run("psis", path), call("psis", path)
+    assert (done.returncode, done.stdout, done.stderr) == (1, here.stdout, "")
+
+
 def test_a_pipe_gets_whole_lines(ratios):
     values = narrow_normal(0.9)
-    lines = run("psis", ratios(values)).stdout.splitlines()
+    lines = call("psis", ratios(values)).stdout.splitlines()
     assert str(vicheck.judge_psis(vicheck.psis(values))) in lines
     assert all(line == line.rstrip() for line in lines)
 
@@ -96,12 +91,12 @@ def test_the_readme_shows_what_the_program_prints():
     command, *expected = readme.split("```console\n")[1].split("\n```")[0].splitlines()
     arguments = command.removeprefix("$ vicheck ").split()
     arguments[1] = str(ROOT / arguments[1])
-    assert run(*arguments).stdout.splitlines() == expected
+    assert call(*arguments).stdout.splitlines() == expected
 
 
 def test_json_is_strict_and_complete(ratios):
     values = narrow_normal(0.9)
-    done = run("psis", ratios(values), "--json")
+    done = call("psis", ratios(values), "--json")
     answer = json.loads(done.stdout, parse_constant=pytest.fail)
     result = vicheck.psis(values)
     assert answer["khat"] == result.khat
@@ -113,7 +108,7 @@ def test_json_is_strict_and_complete(ratios):
 
 
 def test_json_of_an_undefined_khat(ratios):
-    done = run("psis", ratios(np.full(100, np.nan)), "--json")
+    done = call("psis", ratios(np.full(100, np.nan)), "--json")
     answer = json.loads(done.stdout, parse_constant=pytest.fail)
     assert done.returncode == 65
     assert answer["khat"] is None
@@ -122,7 +117,7 @@ def test_json_of_an_undefined_khat(ratios):
 
 
 def test_undefined_khat_is_no_pass_for_a_pipeline(ratios):
-    done = run("psis", ratios(np.arange(10.0)))
+    done = call("psis", ratios(np.arange(10.0)))
     assert done.returncode == 65
     assert "No verdict: fewer than 21 draws" in done.stdout
     assert done.stderr == ""
@@ -131,52 +126,13 @@ def test_undefined_khat_is_no_pass_for_a_pipeline(ratios):
 def test_standard_input_and_columns():
     log_q = narrow_normal(0.9)
     lines = "\n".join(f"{-value},0.0" for value in (-log_q).tolist())
-    done = run("psis", "-", "--log-p", "lp", "--log-q", "lq", stdin=f"lp,lq\n{lines}\n")
+    done = call("psis", "-", "--log-p", "lp", "--log-q", "lq", stdin=f"lp,lq\n{lines}\n")
     assert done.returncode == 0, done.stderr
 
 
 def test_tail_length_option(ratios):
-    done = run("psis", ratios(narrow_normal(0.9)), "--tail-length", "100", "--json")
+    done = call("psis", ratios(narrow_normal(0.9)), "--tail-length", "100", "--json")
     assert json.loads(done.stdout)["tail_length"] == 100
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["psis"], 64, "Missing argument 'file'"),
-        (["psis", "x.npy", "--nonsense"], 64, "No such option"),
-        (["nonsense"], 64, "No such command"),
-        (["psis", "no-such-file.npy"], 66, "cannot read no-such-file.npy: No such file"),
-        (["psis", "."], 66, "cannot read .: Is a directory"),
-        (["psis", "{ratios}", "--tail-length", "2"], 64, "greater than or equal to 5"),
-        (["psis", "{ratios}", "--tail-length", "3000"], 64, "below the 3000 draws"),
-        (["psis", "{ratios}", "--tail-length", "two"], 64, "valid integer"),
-        (["psis", "{ratios}", "--log-p", "lp"], 64, "--log-p and --log-q go together"),
-        (["psis", "{ratios}", "--log-p", "lp", "--log-q", "lq"], 65, "array without a name"),
-    ],
-)
-def test_errors_are_one_sentence_and_a_status_from_64_on(ratios, arguments, code, message):
-    path = str(ratios(narrow_normal(0.9)))
-    done = run(*(path if argument == "{ratios}" else argument for argument in arguments))
-    assert done.returncode == code
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith("vicheck: ")
-    assert done.stdout == ""
-
-
-def test_a_bug_is_not_a_verdict(monkeypatch, capsys):
-    from vicheck import cli
-    from vicheck.cli import application
-
-    def broken(**options):
-        raise ZeroDivisionError("oops")
-
-    monkeypatch.setattr(application, "app", broken)
-    with pytest.raises(SystemExit) as stop:
-        cli.main()
-    assert stop.value.code == 70
-    assert "please report it" in capsys.readouterr().err
 
 
 def test_long_input_needs_no_compiled_code(tmp_path):
@@ -194,26 +150,3 @@ def test_long_input_needs_no_compiled_code(tmp_path):
     assert done.stderr.strip() == "False"
     khat = vicheck.psis_khat(narrow_normal(0.9, num_draws=20_000))
     assert json.loads(done.stdout)["khat"] == pytest.approx(khat, abs=1e-12)
-
-
-def test_demo_tells_the_two_parametrizations_apart():
-    done = run("demo")
-    assert done.returncode == 0, done.stderr
-    assert "not reliable" in done.stdout
-    assert "usable with care" in done.stdout
-    assert "exact" in done.stdout
-    assert len(done.stdout.splitlines()) < 25
-    assert done.stderr == ""
-
-
-def test_no_arguments_print_the_help():
-    done = run()
-    assert done.returncode == 64
-    assert "Usage" in done.stdout
-    assert done.stderr == ""
-
-
-def test_help_and_version():
-    assert "psis" in run("--help").stdout
-    assert "Exit status" in run("psis", "--help").stdout
-    assert run("--version").stdout.strip() == vicheck.__version__

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.test_cli import run
+from tests.command_line import call
 from vicheck.cli.caching import keep_compiled_code
 
 NAME = "JAX_COMPILATION_CACHE_DIR"
@@ -35,5 +35,5 @@ def test_without_a_directory_nothing_is_kept(tmp_path):
     (tmp_path / "vicheck").write_text("a file in the way")
     keep_compiled_code()
     assert NAME not in os.environ
-    done = run("psis", "--help")
+    done = call("psis", "--help")
     assert done.returncode == 0

@@ -1,26 +1,20 @@
 """`vicheck paper` as a user types it."""
 
-import subprocess
+import json
 
 import pytest
 
-from tests.test_cli import COMMAND
+from tests.command_line import call
 
 
-def run(*arguments, cwd=None):
-    return subprocess.run(
-        [*COMMAND, "paper", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        check=False,
-    )
+def run(*arguments):
+    return call("paper", *arguments)
 
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     directory = tmp_path_factory.mktemp("cli")
-    return directory, run("run", "invariance", "--quick", "--out", "site", cwd=directory)
+    return directory, run("run", "invariance", "--quick", "--out", directory / "site")
 
 
 def test_an_experiment_tells_its_claims_and_writes_a_page(done):
@@ -43,28 +37,26 @@ def test_the_list_has_every_experiment():
 
 def test_a_full_run_beside_a_quick_one_is_refused(done):
     directory, _ = done
-    answer = run("run", "invariance", "--out", "site", cwd=directory)
+    answer = run("run", "invariance", "--out", directory / "site")
     assert answer.returncode == 74
     assert "holds a quick run of invariance, and a full run of invariance was" in answer.stderr
 
 
-def test_a_figure_without_a_scripted_variant_says_so():
-    answer = run("run", "fig1", "--as-scripted")
-    assert answer.returncode == 64
-    assert "no variant of fig1 as scripted" in answer.stderr
+def test_json_has_the_claims_and_the_page(done):
+    directory, _ = done
+    again = run("run", "invariance", "--quick", "--json", "--out", directory / "site")
+    answer = json.loads(again.stdout)
+    assert answer["page"] == str(directory / "site" / "index.html")
+    (experiment,) = answer["experiments"]
+    assert experiment["name"] == "invariance"
+    assert experiment["quick"] is True
+    assert {claim["outcome"] for claim in experiment["claims"]} == {"holds"}
 
 
-def test_data_with_a_quick_run_is_refused():
-    answer = run("run", "fig7", "--quick", "--data", "leukemia.npz")
-    assert answer.returncode == 64
-    assert "--data is of no use with --quick" in answer.stderr
-
-
-def test_an_unknown_name_is_refused_with_those_there_are():
-    answer = run("run", "fig9")
-    assert answer.returncode == 64
-    assert "no experiment fig9" in answer.stderr
-    assert "bimodal" in answer.stderr
+def test_the_list_as_json():
+    listed = json.loads(run("list", "--json").stdout)
+    assert [each["name"] for each in listed][:2] == ["invariance", "fig1"]
+    assert all(each["title"] for each in listed)
 
 
 def test_data_that_cannot_be_read_is_named(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,9 +13,8 @@ import numpy as np
 import pytest
 
 from tests.calibration.made import calibration
-from tests.test_cli import COMMAND, run
+from tests.command_line import COMMAND, call
 from vicheck.calibration.result import Calibration
-from vicheck.cli import main
 from vicheck.cli.vsbc import _split
 from vicheck.errors import StoreError
 
@@ -44,7 +44,7 @@ def files(tmp_path):
 
 
 def vsbc(files, model, *options, data="x.json"):
-    return run("vsbc", f"{files / 'models.py'}:{model}", "--data", files / data, *options)
+    return call("vsbc", f"{files / 'models.py'}:{model}", "--data", files / data, *options)
 
 
 def test_exact_fits_are_good_for_machines(files):
@@ -70,7 +70,7 @@ def test_what_a_person_sees_and_what_is_written(files):
     assert "small when q sits too high" in done.stdout
     assert "both[1]" in (files / "page.html").read_text()
     saved = Calibration.load(files / "vsbc.npz")
-    assert str(saved) == done.stdout.rstrip("\n")
+    assert done.stdout == f"{saved}\n\nReport: {files / 'page.html'}\n"
     assert saved.quantities == ("both[0]", "both[1]")
 
 
@@ -90,10 +90,12 @@ def test_calibration_at_the_observed_data(files):
 
 def test_a_store_is_gone_on_from_and_belongs_to_one_run(files):
     options = ("--num-datasets", "60", "--store", files / "store")
-    first = vsbc(files, "normal", *options, "--save", files / "one.npz")
-    again = vsbc(files, "normal", *options, "--save", files / "two.npz")
+    saved = files / "vsbc.npz"
+    first = vsbc(files, "normal", *options, "--save", saved)
+    content = saved.read_bytes()
+    again = vsbc(files, "normal", *options, "--save", saved)
     assert first.stdout == again.stdout
-    assert (files / "one.npz").read_bytes() == (files / "two.npz").read_bytes()
+    assert content == saved.read_bytes()
     other = vsbc(files, "normal", *options, "--seed", "1")
     assert other.returncode == 74
     assert "belongs to another run" in other.stderr
@@ -102,46 +104,12 @@ def test_a_store_is_gone_on_from_and_belongs_to_one_run(files):
     assert "Traceback" not in other.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["{dir}/nothing.py:normal"], 65, "nothing.py does not exist"),
-        (["{dir}/models.py:nothing"], 65, "normal"),
-        (["{dir}/models.py:normal", "--data", "{dir}/nothing.json"], 66, "cannot read"),
-        (["{dir}/models.py:normal", "--num-datasets", "0"], 64, "num-datasets"),
-        (["{dir}/models.py:normal", "--family", "student"], 64, "student"),
-        (["{dir}/models.py:normal", "--save", "{dir}/no/vsbc.npz"], 74, "no directory"),
-        (
-            ["{dir}/models.py:normal", "--data", "{dir}/x.json", "--quantities", "slope,tua"],
-            64,
-            "tua",
-        ),
-        (
-            ["{dir}/models.py:normal", "--data", "{dir}/x.json", "--posterior"],
-            65,
-            "no data for y",
-        ),
-        (
-            ["{dir}/models.py:normal", "--data", "{dir}/x.json", "--store", "{dir}/models.py"],
-            74,
-            "not a directory",
-        ),
-    ],
-)
-def test_what_cannot_be_done_says_why(files, arguments, code, message):
-    done = run("vsbc", *(argument.format(dir=files) for argument in arguments))
-    assert done.returncode == code, done.stderr
-    assert message in done.stderr
-    assert done.stderr.startswith("vicheck: ")
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
-
-
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 @pytest.mark.parametrize("store", [False, True])
 def test_an_interrupt_says_what_is_kept(files, store):
     (files / "slow.py").write_text(
-        "import time\nprint('ready', flush=True)\ntime.sleep(30)\n\ndef model():\n    pass\n"
+        "import sys\nimport time\n\n"
+        "print('ready', file=sys.__stdout__, flush=True)\ntime.sleep(30)\nmodel = print\n"
     )
     options = ["--store", str(files / "store")] if store else []
     heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
@@ -159,10 +127,10 @@ def test_an_interrupt_says_what_is_kept(files, store):
         finally:
             process.kill()
     assert process.returncode == 130, errors
-    kept = "the same command goes on from there" if store else "nothing is kept; with --store DIR"
-    assert errors.startswith("vicheck: interrupted: ")
-    assert kept in errors
-    assert errors.count("\n") == 1
+    kept = f"finished chunks are kept in {files / 'store'}" if store else "nothing is kept"
+    hint = "the same command goes on from there" if store else "with --store DIR finished"
+    assert errors.startswith(f"vicheck: interrupted: {kept}\nhint: {hint}")
+    assert errors.count("\n") == 2
 
 
 @pytest.fixture
@@ -183,21 +151,14 @@ def engine(monkeypatch):
     return module
 
 
-def call(monkeypatch, *arguments):
-    monkeypatch.setattr(sys, "argv", ["vicheck", "vsbc", *map(str, arguments)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    return ended.value.code
-
-
-def test_every_option_reaches_the_engine(files, engine, monkeypatch, capsys):
-    code = call(
-        monkeypatch, f"{files / 'models.py'}:normal", "--data", files / "x.json",
+def test_every_option_reaches_the_engine(files, engine):
+    done = call(
+        "vsbc", f"{files / 'models.py'}:normal", "--data", files / "both.json",
         "--num-datasets", 7, "--quantities", "a, S[0, 1]", "--quantities", "b", "--family",
         "full_rank", "--solver", "stochastic", "--posterior", "--draws", 50, "--store",
         files / "store", "--time-limit", 2.5, "--seed", 9,
     )  # fmt: skip
-    assert code == 0
+    assert done.returncode == 0
     (options,) = engine.calls
     options.pop("progress")
     assert options == {
@@ -212,31 +173,46 @@ def test_every_option_reaches_the_engine(files, engine, monkeypatch, capsys):
         "time_limit": 2.5,
         "seed": 9,
     }
-    assert "No bias was found" in capsys.readouterr().out
+    assert "No bias was found" in done.stdout
 
 
 @pytest.mark.parametrize(
     ("error", "code", "words"),
     [
-        (KeyboardInterrupt(), 130, "interrupted: nothing is kept"),
-        (StoreError("runs/one belongs to another run."), 74, "belongs to another run"),
-        (ValueError("rank must be positive"), 64, "rank must be positive"),
+        (KeyboardInterrupt(), 130, "vicheck: interrupted: nothing is kept\nhint: with --store"),
+        (StoreError("it is taken", hint="move"), 74, "vicheck: it is taken\nhint: move\n"),
+        (ValueError("time_limit must be positive"), 64, "vicheck: --time-limit must be positive\n"),
     ],
 )
-def test_errors_of_the_engine_are_one_line(files, engine, monkeypatch, capsys, error, code, words):
+def test_errors_of_the_engine_are_a_sentence_and_a_hint(files, engine, error, code, words):
     engine.answer = error
-    spec = f"{files / 'models.py'}:normal"
-    assert call(monkeypatch, spec, "--data", files / "x.json") == code
-    errors = capsys.readouterr().err
-    assert words in errors
-    assert errors.count("\n") == 1
+    done = vsbc(files, "normal")
+    assert done.returncode == code
+    assert done.stderr.startswith(words)
+    assert done.stdout == ""
 
 
-def test_without_dask_its_name_is_given(files, monkeypatch, capsys):
+def test_progress_is_on_standard_error_of_a_terminal_only(files, engine):
+    arguments = ("vsbc", f"{files / 'models.py'}:normal", "--data", files / "x.json")
+    seen = call(*arguments, terminal=True, COLUMNS="120")
+    assert "5/10" in seen.stderr
+    assert "5/10" not in seen.stdout
+    assert call(*arguments).stderr == ""
+
+
+def test_progress_without_colour(files, engine):
+    arguments = ("vsbc", f"{files / 'models.py'}:normal", "--data", files / "x.json")
+    assert re.search(r"\x1b\[[0-9;]+m", call(*arguments, terminal=True).stderr)
+    plain = call(*arguments, terminal=True, NO_COLOR="1")
+    assert "fitting" in plain.stderr
+    assert not re.search(r"\x1b\[[0-9;]+m", plain.stderr + plain.stdout)
+
+
+def test_without_dask_its_name_is_given(files, monkeypatch):
     monkeypatch.setattr("vicheck.errors.find_spec", lambda _: None)
-    spec = f"{files / 'models.py'}:normal"
-    assert call(monkeypatch, spec, "--dask", "tcp://127.0.0.1:1") == 69
-    assert "pip install 'vicheck[dask]'" in capsys.readouterr().err
+    done = vsbc(files, "normal", "--dask", "tcp://127.0.0.1:1")
+    assert done.returncode == 69
+    assert done.stderr.endswith("hint: pip install 'vicheck[dask]'\n")
 
 
 @pytest.mark.parametrize(

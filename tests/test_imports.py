@@ -37,9 +37,10 @@ ALLOWED = {
     },
     "paper": {"__init__", "durable_files", "errors", "plots", "records", "stats"},
     "cli": {
-        "__init__", "adapters", "cache", "calibration", "checking", "draws", "errors", "model",
-        "paper", "records", "report", "stats", "verdict", "vi",
+        "__init__", "adapters", "cache", "calibration", "checking", "doctor", "draws", "errors",
+        "model", "paper", "records", "report", "stats", "verdict", "vi",
     },
+    "doctor": {"__init__", "adapters", "cache", "checking", "stats", "vi"},
     "__init__": {
         "adapters", "calibration", "checking", "draws", "errors", "model", "nuts", "plots",
         "records", "stats", "verdict", "vi",
@@ -88,6 +89,7 @@ THIRD_PARTY = {
     "calibration": {"cloudpickle", "jax", "numpy", "pandas", "scipy", "xarray"},
     "paper": {"jax", "jinja2", "matplotlib", "numpy", "numpyro", "scipy"},
     "cli": {"typer", "rich"},
+    "doctor": {"jax", "numpy", "numpyro"},
     "__init__": set(),
 }
 

@@ -43,8 +43,23 @@ def test_every_public_name_is_there():
         _ = vicheck.nothing
 
 
-def test_the_command_for_ratios_does_not_load_jax():
-    assert not modules_after("import vicheck.cli") & {"jax", "numpyro", "pandas", "equinox"}
+def test_help_and_completion_load_no_numerical_library():
+    loaded = modules_after("import vicheck.cli")
+    assert not loaded & ({"numpy", *HEAVY} - {"typer", "rich"})
+
+
+def test_the_command_for_ratios_does_not_load_jax(tmp_path):
+    (tmp_path / "ratios.csv").write_text("\n".join(map(str, range(100))))
+    code = f"""
+import sys
+from vicheck.cli import main
+sys.argv = ["vicheck", "psis", {str(tmp_path / "ratios.csv")!r}]
+try:
+    main()
+except SystemExit as stop:
+    assert stop.code == 2
+"""
+    assert not modules_after(code) & (set(HEAVY) - {"typer", "rich", "scipy"})
 
 
 def test_wheel_is_complete(tmp_path):

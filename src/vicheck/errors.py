@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 __all__ = [
+    "HintedError",
     "InputFileError",
     "MissingExtraError",
     "ModelError",
@@ -29,19 +30,27 @@ class UndefinedKhatWarning(UserWarning):
     """khat is undefined for this input; the result's status and message say why."""
 
 
-class ModelError(ValueError):
+class HintedError(Exception):
+    """An error with a sentence that says what is wrong and, where known, a hint what to do."""
+
+    def __init__(self, sentence: str, *, hint: str = "") -> None:
+        super().__init__(f"{sentence}: {hint}" if hint else sentence)
+        self.sentence, self.hint = sentence, hint
+
+
+class ModelError(HintedError, ValueError):
     """A model, or data given to it, that cannot be used; the message names the site or argument."""
 
 
-class InputFileError(ValueError):
+class InputFileError(HintedError, ValueError):
     """A file could be opened but does not hold what was asked for."""
 
 
-class StoreError(Exception):
+class StoreError(HintedError):
     """A store of results cannot be used, or not be written to; the message says what to do."""
 
 
-class MissingExtraError(ImportError):
+class MissingExtraError(HintedError, ImportError):
     """An optional dependency is not installed; the message names the command that installs it."""
 
 
@@ -50,5 +59,5 @@ def require_extra(extra: str) -> None:
     module = _EXTRAS[extra]
     if find_spec(module) is None:
         raise MissingExtraError(
-            f"this needs {module}, which is not installed: pip install 'vicheck[{extra}]'"
+            f"this needs {module}, which is not installed", hint=f"pip install 'vicheck[{extra}]'"
         )

@@ -208,7 +208,8 @@ class Model:
         if self.missing:
             example = ", ".join(f"{name!r}: ..." for name in self.missing)
             raise ModelError(
-                f"the model has no data for {', '.join(self.missing)}: pass data={{{example}}}"
+                f"the model has no data for {', '.join(self.missing)}",
+                hint=f"pass data={{{example}}}",
             )
 
 

@@ -151,7 +151,7 @@ def test_bad_binary_is_explained(tmp_path, save, message):
 
 def test_missing_column_and_half_a_pair(written):
     unnamed = written.suffix == ".npy"
-    message = "array without a name" if unnamed else "has no column 'lp'; it has"
+    message = "array without a name" if unnamed else "has no column 'lp': it has"
     with pytest.raises(InputFileError, match=message):
         read_log_ratios(str(written), log_p="lp", log_q="lq")
     with pytest.raises(InputFileError, match="go together, but log_q is missing"):

@@ -374,7 +374,7 @@ ADVI_NAMES = "lp__,log_p__,log_g__,x\n"
         (ADVI_NAMES + "0,0,0,1\n0,-1,-1,3\n0,0,0,4\n", "line 4: another mean of q among the draws"),
         ("lp__,log_p__,log_g__,x,x\n0,0,0,1,1\n", "has 2 columns called 'x'"),
         ("lp__,log_p__,log_g__\n0,0,0\n", "has no columns of parameters"),
-        ("lp__,x,y\n0,1,2\n", "it has lp__, x, y. Stan before 2019"),
+        ("lp__,x,y\n0,1,2\n", "but lp__, x, y: .*Stan before 2019"),
         ("# method = sample (Default)\nlp__,x\n-1,2\n", "draws by MCMC"),
         ("lp__,accept_stat__,treedepth__,divergent__,x\n-1,1,2,0,2\n", "look at R-hat"),
         ("# method = optimize\nlp__,x\n-1,2\n", "result of an optimisation"),

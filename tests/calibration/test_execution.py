@@ -396,7 +396,7 @@ def test_a_damaged_chunk_is_done_again(finished, computed):
 
 @pytest.mark.parametrize("executor", [None, ThreadPoolExecutor], ids=["here", "executor"])
 @pytest.mark.parametrize(
-    ("code", "advice"), [(errno.ENOSPC, "Free some space"), (errno.EROFS, "Check its permissions")]
+    ("code", "advice"), [(errno.ENOSPC, "free some space"), (errno.EROFS, "check its permissions")]
 )
 def test_a_disk_that_takes_no_more_keeps_what_is_there(
     executor, code, advice, tmp_path, monkeypatch, computed

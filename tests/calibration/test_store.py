@@ -226,7 +226,7 @@ def test_another_manifest_is_refused_and_each_difference_named(directory, store)
     assert 'settings.family: the store has "mean_field", this run "full_rank"' in message
     assert 'settings.solver: the store has nothing, this run "stochastic"' in message
     assert 'quantities[1]: the store has "tau", this run nothing' in message
-    assert "Use another directory, or the settings of that run." in message
+    assert "use another directory, or the settings of that run" in message
     assert "tolerance" not in message
     assert "model" not in message
 
@@ -495,10 +495,10 @@ def refuse_with(code):
 @pytest.mark.parametrize(
     ("code", "advice"),
     [
-        (errno.ENOSPC, "Free some space and run again: finished chunks are kept."),
-        (errno.EDQUOT, "Free some space and run again: finished chunks are kept."),
-        (errno.EROFS, "Check its permissions, or use a directory that you own."),
-        (errno.EIO, "Once this is mended, run again: finished chunks are kept."),
+        (errno.ENOSPC, "free some space and run again, finished chunks are kept"),
+        (errno.EDQUOT, "free some space and run again, finished chunks are kept"),
+        (errno.EROFS, "check its permissions, or use a directory that you own"),
+        (errno.EIO, "once this is mended, run again, finished chunks are kept"),
     ],
 )
 def test_a_refusal_names_file_reason_and_remedy(store, monkeypatch, function, code, advice):
@@ -508,7 +508,7 @@ def test_a_refusal_names_file_reason_and_remedy(store, monkeypatch, function, co
         with pytest.raises(StoreError) as caught:
             store.write(1, simple(1))
     path = store.path / "chunk-000001.bin"
-    assert str(caught.value) == f"cannot write {path}: {os.strerror(code)}. {advice}"
+    assert str(caught.value) == f"cannot write {path}: {os.strerror(code)}: {advice}"
     assert names(store.path) == ["chunk-000000.bin", "manifest.json"]
     assert_same(store.read(0), simple(0))
     store.write(1, simple(1))
@@ -531,7 +531,7 @@ except StoreError as error:
 """
     with child(code, directory) as process:
         output, _ = process.communicate(timeout=60)
-    assert output.startswith(f"cannot write {directory / 'chunk-000001.bin'}: File too large.")
+    assert output.startswith(f"cannot write {directory / 'chunk-000001.bin'}: File too large: ")
     assert names(directory) == ["chunk-000000.bin", "manifest.json"]
     store = Store.open(directory, {"seed": 1})
     np.testing.assert_array_equal(store.read(0)["values"], np.zeros(1000))
@@ -622,7 +622,7 @@ def test_a_read_only_store_can_be_read_and_says_why_it_cannot_be_written(refused
                     store.write(index, simple(index))
                 message = str(caught.value)
                 assert message.startswith(f"cannot write {directory / f'chunk-00000{index}.bin'}:")
-                assert message.endswith("Check its permissions, or use a directory that you own.")
+                assert message.endswith("check its permissions, or use a directory that you own")
                 assert not store.refresh(index)
                 store.release(index)
             with pytest.raises(StoreError, match=r"cannot write .*manifest\.json: "):

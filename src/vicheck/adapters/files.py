@@ -85,20 +85,20 @@ def _choose(names: list[str], wanted: Columns | None, name: str) -> Columns:
     """Return the name of the column with log ratios, or those of log_p and log_q."""
     if _STAN_COLUMN in names:
         raise InputFileError(
-            f"{name} is variational output of Stan, whose first row is a mean and no draw: use "
-            "vicheck check, or vicheck.read_stan_csv, which know that"
+            f"{name} is variational output of Stan, whose first row is a mean and no draw",
+            hint="use vicheck check, or vicheck.read_stan_csv, which know that",
         )
     if not names:
         raise InputFileError(f"{name} holds no columns")
     chosen = wanted or _choose_by_name(names)
     if chosen is None:
         raise InputFileError(
-            f"{name} has columns {_listed(names)}: name the two log densities by "
-            "--log-p and --log-q, or call a column log_ratios"
+            f"{name} has columns {_listed(names)}",
+            hint="name the two log densities by --log-p and --log-q, or call a column log_ratios",
         )
     for key in chosen:
         if key not in names:
-            raise InputFileError(f"{name} has no column {key!r}; it has {_listed(names)}")
+            raise InputFileError(f"{name} has no column {key!r}", hint=f"it has {_listed(names)}")
         if names.count(key) > 1:
             raise InputFileError(f"{name} has {names.count(key)} columns called {key!r}")
     return chosen
@@ -119,7 +119,8 @@ def _read_numpy(content: bytes, name: str, wanted: Columns | None) -> list[NDArr
         if isinstance(loaded, np.ndarray):
             if wanted:
                 raise InputFileError(
-                    f"{name} holds one array without a name, so --log-p and --log-q do not apply"
+                    f"{name} holds one array without a name, so --log-p and --log-q do not apply",
+                    hint="leave them out when the array holds log ratios",
                 )
             return [loaded]
         return [np.asarray(loaded[key]) for key in _choose(list(loaded.files), wanted, name)]

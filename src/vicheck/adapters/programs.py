@@ -13,6 +13,7 @@ import traceback
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -56,7 +57,8 @@ def load_model_function(spec: str) -> Any:
         path = Path(target)
         if not path.is_file():
             reason = "is a directory" if path.is_dir() else "does not exist"
-            raise InputFileError(f"{target} {reason}: expected a Python file, as in file.py:model")
+            hint = "expected a Python file, as in file.py:model"
+            raise InputFileError(f"{target} {reason}", hint=hint)
         with _importable(path.resolve().parent):
             module = _run_file(path)
     else:
@@ -66,11 +68,12 @@ def load_model_function(spec: str) -> Any:
 
     found = getattr(module, name, None)
     if found is None:
-        raise InputFileError(f"{target} has no {name!r}; {_candidates(module)}")
+        raise InputFileError(f"{target} has no {name!r}", hint=_candidates(module, name))
     if not callable(found) and not isinstance(found, Model):
         raise InputFileError(
             f"{name!r} in {target} must be a function with NumPyro statements or a vicheck.Model, "
-            f"got {type(found).__name__}; {_candidates(module)}"
+            f"got {type(found).__name__}",
+            hint=_candidates(module, name),
         )
     return found
 
@@ -81,7 +84,7 @@ def _split(spec: str) -> tuple[str, str]:
         target, name = spec, _DEFAULT_NAME
     if not target or not name.isidentifier():
         raise InputFileError(
-            f"{spec!r} names no model: expected path/to/file.py:name or package.module:name"
+            f"{spec!r} names no model", hint="expected path/to/file.py:name or package.module:name"
         )
     return target, name
 
@@ -101,7 +104,7 @@ def _run_file(path: Path) -> ModuleType:
     name = f"{PROGRAM_PREFIX}{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise InputFileError(f"{path} is no Python file: expected a name that ends in .py")
+        raise InputFileError(f"{path} is no Python file", hint="expected a name that ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -119,8 +122,8 @@ def _import_module(name: str) -> ModuleType:
         absent = error.name if isinstance(error, ModuleNotFoundError) else None
         if absent is not None and (name == absent or name.startswith(f"{absent}.")):
             raise InputFileError(
-                f"there is no module {absent!r}: expected path/to/file.py:name or "
-                "package.module:name"
+                f"there is no module {absent!r}",
+                hint="expected path/to/file.py:name or package.module:name",
             ) from None
         raise InputFileError(f"importing {name} failed{_describe(error, None)}") from error
 
@@ -141,7 +144,7 @@ def _same_file(one: str, other: str) -> bool:
     return Path(one).resolve() == Path(other).resolve()
 
 
-def _candidates(module: ModuleType) -> str:
+def _candidates(module: ModuleType, wanted: str) -> str:
     names = [
         name
         for name, value in vars(module).items()
@@ -149,7 +152,8 @@ def _candidates(module: ModuleType) -> str:
         and value.__module__ == module.__name__
         and not name.startswith("_")
     ]
-    return f"it has {', '.join(names)}" if names else "it has no public functions"
+    guess = "".join(f"did you mean {name}? " for name in get_close_matches(wanted, names, n=1))
+    return f"{guess}it has {', '.join(names)}" if names else "it has no public functions"
 
 
 def read_data(path: str | Path) -> dict[str, Any]:
@@ -248,7 +252,9 @@ def _read_npz(content: bytes, name: str) -> dict[str, Any]:
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
         raise InputFileError(f"{name} is not a readable .npz file: {error}") from None
     if isinstance(loaded, np.ndarray):
-        raise InputFileError(f"{name} holds one array without a name: write it with numpy.savez")
+        raise InputFileError(
+            f"{name} holds one array without a name", hint="write it with numpy.savez"
+        )
     data = {}
     for key in loaded.files:
         try:

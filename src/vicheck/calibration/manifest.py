@@ -36,7 +36,10 @@ def find_or_begin_run(directory: Path, manifest: Mapping[str, Any]) -> str:
         found = _read(directory)
     # Compared as text, because to Python 1 and 1.0 and True are equal.
     if _canonical(found) != _canonical(wanted):
-        raise StoreError(_describe_difference(directory, found, wanted))
+        raise StoreError(
+            f"{directory} belongs to another run; {_describe_difference(found, wanted)}",
+            hint="use another directory, or the settings of that run",
+        )
     return _digest(wanted)
 
 
@@ -70,10 +73,11 @@ def _read(directory: Path) -> dict[str, Any] | None:
         except FileNotFoundError:
             return None
         except NotADirectoryError as error:
-            raise StoreError(f"{directory} is not a directory. Use another path.") from error
+            raise StoreError(f"{directory} is not a directory", hint="use another path") from error
     damaged = StoreError(
         f"{path} is damaged, or was not written by vicheck, so it cannot be told which run "
-        f"{directory} belongs to. Use another directory."
+        f"{directory} belongs to",
+        hint="use another directory",
     )
     try:
         parts = json.loads(content)
@@ -84,8 +88,8 @@ def _read(directory: Path) -> dict[str, Any] | None:
         raise damaged
     if version != _FORMAT:
         raise StoreError(
-            f"{path} has format {version}, and this version of vicheck reads format {_FORMAT}. "
-            "Use another directory, or the version that has written it."
+            f"{path} has format {version}, and this version of vicheck reads format {_FORMAT}",
+            hint="use another directory, or the version that has written it",
         )
     return entries
 
@@ -104,13 +108,14 @@ def _begin(directory: Path, entries: dict[str, Any]) -> None:
         if not all(map(is_temporary, directory.iterdir())) and not path.exists():
             raise StoreError(
                 f"{directory} is not empty and has no manifest.json, so it is not a store of "
-                "vicheck. Use another directory: this one is left as it is."
+                "vicheck",
+                hint="use another directory, this one is left as it is",
             )
         with suppress(FileExistsError), whole_file(path, overwrite=False) as file:
             file.write(content)
 
 
-def _describe_difference(directory: Path, stored: Any, wanted: Any) -> str:
+def _describe_difference(stored: Any, wanted: Any) -> str:
     old, new = dict(_leaves(stored)), dict(_leaves(wanted))
     differing = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     lines = [
@@ -119,10 +124,7 @@ def _describe_difference(directory: Path, stored: Any, wanted: Any) -> str:
     ]
     if len(differing) > _LINES_SHOWN:
         lines.append(f"and {len(differing) - _LINES_SHOWN} more")
-    return (
-        f"{directory} belongs to another run. {'; '.join(lines)}. "
-        "Use another directory, or the settings of that run."
-    )
+    return "; ".join(lines)
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, str]]:

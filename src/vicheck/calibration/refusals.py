@@ -23,10 +23,10 @@ def explaining_refusals(action: Literal["read", "write"], path: Path) -> Iterato
         yield
     except OSError as error:
         if error.errno in _NO_SPACE:
-            advice = "Free some space and run again: finished chunks are kept."
+            advice = "free some space and run again, finished chunks are kept"
         elif error.errno in _NO_ACCESS:
-            advice = "Check its permissions, or use a directory that you own."
+            advice = "check its permissions, or use a directory that you own"
         else:
-            advice = "Once this is mended, run again: finished chunks are kept."
+            advice = "once this is mended, run again, finished chunks are kept"
         reason = error.strerror or error
-        raise StoreError(f"cannot {action} {path}: {reason}. {advice}") from error
+        raise StoreError(f"cannot {action} {path}: {reason}", hint=advice) from error

@@ -2,59 +2,171 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
-from typing import Annotated
+import traceback
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from vicheck import __version__
 from vicheck.cli.caching import keep_compiled_code
-from vicheck.cli.printing import (
+from vicheck.cli.failing import (
     EX_DATAERR,
     EX_IOERR,
     EX_SOFTWARE,
     EX_UNAVAILABLE,
     EX_USAGE,
-    fail,
+    INTERRUPTED,
+    CommandError,
 )
-from vicheck.errors import InputFileError, MissingExtraError, ModelError, StoreError
+from vicheck.cli.pages import Group
+from vicheck.errors import HintedError, InputFileError, MissingExtraError, ModelError, StoreError
 
-__all__ = ["INTERRUPTED", "app", "main"]
+__all__ = ["app", "main"]
 
-INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells have it."""
+_HELP = """
+Yes, but did it work? Variational inference always returns an answer, and nothing tells you when it
+is wrong. vicheck does: it says whether a fit can be used, how sure that is, what is to blame, and
+what to do. It answers two questions.
+
+Did this fit work? Importance ratios of draws from q tell how far q is from the posterior of these
+data; their tail, khat, tells which estimates can be used. `vicheck check` fits a model, or takes a
+fit made elsewhere; `vicheck psis` takes just the ratios.
+
+Is it biased on average? `vicheck vsbc` simulates datasets from the model, fits each, and tests for
+each quantity whether q sits too high or too low (variational simulation-based calibration).
+"""
+
+_MORE = """
+Exit status:
+  0    good, or done
+  1    usable with care
+  2    not reliable
+  64   the command line is wrong
+  65   a file or a model cannot be used, or no verdict can be given
+  66   a file cannot be read
+  69   a library is not installed
+  70   a bug in vicheck, or its self-test has failed
+  74   a file cannot be written
+  130  interrupted
+
+Examples:
+  $ vicheck demo
+  $ vicheck check schools.py:centred --data schools.json --report page.html
+  $ vicheck check output.csv           # of Stan's ADVI, Pathfinder or Laplace
+  $ vicheck psis draws.csv --log-p lp --log-q lq && echo "use it"
+  $ vicheck vsbc schools.py:centred --data schools.json --save vsbc.npz
+  $ vicheck paper run fig5 --quick
+
+Environment:
+  NO_COLOR                   if not empty: no colours
+  VICHECK_DEBUG              if not empty: as --debug
+  JAX_COMPILATION_CACHE_DIR  where compiled code is kept; if empty: nowhere
+
+Read on: `vicheck COMMAND --help` has the options and examples of each command; README.md and docs/
+in the source have the guides. The method is that of Yao, Vehtari, Simpson and Gelman (2018), Yes,
+but Did It Work?: Evaluating Variational Inference, ICML.
+"""
+
+_ORDER = ("demo", "check", "psis", "vsbc", "report", "paper", "doctor")
+
+
+class _Application(Group):
+    """The commands in the order in which people meet them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands."""
+        return sorted(super().list_commands(ctx), key=_ORDER.index)
+
 
 app = typer.Typer(
     name="vicheck",
-    help="Yes, but did it work? Diagnostics for variational inference.",
-    no_args_is_help=True,
-    add_completion=False,
+    cls=_Application,
+    help=_HELP,
+    epilog=_MORE,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 
 
 def main() -> None:
-    """Run the command line; errors become one sentence and an exit status of 64 or more."""
+    """Run the command line; errors become a sentence, a hint and an exit status of 64 or more."""
     keep_compiled_code()
+    arguments = sys.argv[1:]
+    debug = "--debug" in arguments or os.environ.get("VICHECK_DEBUG", "") != ""
     try:
-        code = app(standalone_mode=False)
-    except typer.TyperException as error:
-        if not error.format_message():  # no arguments: the help has been printed
-            sys.exit(EX_USAGE)
-        fail(f"{error.format_message()} (vicheck --help lists what there is)", EX_USAGE)
-    except typer.Abort:
-        fail("interrupted", INTERRUPTED)
-    except MissingExtraError as error:
-        fail(str(error), EX_UNAVAILABLE)
-    except (InputFileError, ModelError) as error:
-        fail(str(error), EX_DATAERR)
-    except StoreError as error:
-        fail(str(error), EX_IOERR)
+        code = app(
+            args=[argument for argument in arguments if argument != "--debug"],
+            prog_name="vicheck",
+            standalone_mode=False,
+        )
+        if code == INTERRUPTED:  # Typer's own status for Ctrl-C
+            raise CommandError("interrupted", INTERRUPTED)
     except Exception as error:
-        fail(f"this is a bug in vicheck, please report it: {error!r}", EX_SOFTWARE)
-    if code == INTERRUPTED:  # Typer's own status for Ctrl-C
-        fail("interrupted", INTERRUPTED)
+        if debug:
+            traceback.print_exception(error)
+        _end(_as_error(error))
     sys.exit(code or 0)
+
+
+def _end(error: CommandError) -> NoReturn:
+    for start, text in (("vicheck", error.sentence), ("hint", error.hint)):
+        if text:
+            line = re.sub(r"\s*\n[\s^-]*", " ", text)  # also without what compilers draw below it
+            print(f"{start}: {line}", file=sys.stderr)
+    sys.exit(error.code)
+
+
+_CODES: dict[type[HintedError], int] = {
+    InputFileError: EX_DATAERR,
+    MissingExtraError: EX_UNAVAILABLE,
+    ModelError: EX_DATAERR,
+    StoreError: EX_IOERR,
+}
+
+
+def _as_error(error: Exception) -> CommandError:
+    if isinstance(error, CommandError):
+        return error
+    if isinstance(error, typer.TyperException):
+        return _as_misuse(error)
+    if isinstance(error, typer.Abort):
+        return CommandError("interrupted", INTERRUPTED)
+    for kind, code in _CODES.items():
+        if isinstance(error, kind):
+            return CommandError(error.sentence, code, error.hint)
+    return CommandError(
+        f"this is a bug in vicheck, please report it: {error!r}",
+        EX_SOFTWARE,
+        "the same command with --debug shows where",
+    )
+
+
+def _as_misuse(error: typer.TyperException) -> CommandError:
+    """Say what is wrong with the command line; Typer adds its guesses to the sentence."""
+    sentence, _, guess = error.format_message().partition(" Did you mean ")
+    sentence, _, options = sentence.partition(" (Possible options: ")
+    guess = guess.rstrip("?").replace("'", "") or options.rstrip(")").replace(", ", " or ")
+    for pattern, words in _PLAIN_WORDS.items():
+        sentence = re.sub(pattern, words, sentence)
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "vicheck"
+    hint = f"did you mean {guess}? " if guess else ""
+    return CommandError(
+        sentence[:1].lower() + sentence[1:].rstrip("."),
+        EX_USAGE,
+        f"{hint}{path} --help has all there is, with examples",
+    )
+
+
+_PLAIN_WORDS = {
+    r"^Invalid value for '(\S+)': Input should be (.*?)(, unable to parse .*)?$": r"\1 must be \2",
+    r"^Invalid value for '(\S+)': Value error, ": r"\1: ",
+    r"^Got unexpected extra argument\(s\) \((.*)\)": r"there is no place for \1",
+}
+"""What Typer says, and what we say instead."""
 
 
 def _print_version(wanted: bool) -> None:
@@ -70,6 +182,10 @@ def _common(
         typer.Option(
             "--version", help="Print the version and stop.", callback=_print_version, is_eager=True
         ),
+    ] = False,
+    debug: Annotated[  # taken by main, wherever it stands; here for the page and for completion
+        bool,
+        typer.Option("--debug", help="Show where an error comes from; also after COMMAND."),
     ] = False,
 ) -> None:
     """Yes, but did it work? Diagnostics for variational inference."""

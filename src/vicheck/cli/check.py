@@ -2,90 +2,120 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
+from vicheck.cli.answering import Report, Save, answer, require_places
 from vicheck.cli.application import app
-from vicheck.cli.loading import Family, Solver, answer, load_model, require_directories
-from vicheck.cli.printing import EX_NOINPUT, EX_USAGE, fail
+from vicheck.cli.failing import EX_USAGE, fail, fail_to_read
+from vicheck.cli.loading import (
+    Data,
+    Family,
+    FamilyOption,
+    Observed,
+    Seed,
+    Solver,
+    SolverOption,
+    answers_only,
+    in_options,
+    load_model,
+    require_observations,
+)
+from vicheck.cli.pages import Command
+from vicheck.cli.printing import AsJson, telling
 from vicheck.errors import ModelError
 
 if TYPE_CHECKING:
     from vicheck.checking.result import Check
     from vicheck.draws import Draws
-    from vicheck.vi.solution import Report
+    from vicheck.vi.solution import Report as Tell
 
 __all__: list[str] = []
 
-_HELP = """Check a fit, or fit a model by variational inference and check that.
+_HELP = """
+Did this fit work? Check a fit, or fit a model by variational inference and check that: khat with
+its interval, a verdict with reasons and hints, and the mean and sd of every quantity by VI and by
+PSIS, with a word on which to use.
 
-WHAT is a model to fit: file.py:name or package.module:name, a NumPyro function
-or a vicheck Model, or a program.stan; the data file holds its arguments by
-name. Or it is a fit made elsewhere: the CSV file of Stan's ADVI, Pathfinder or
-Laplace approximation, or ArviZ data (.nc) with log_p and log_q in
-sample_stats; options of fitting do not apply to it.
+WHAT is a model to fit:
+  file.py:name         a NumPyro function or a vicheck Model in a file
+  package.module:name  the same in a module
+  program.stan         a Stan program
 
-Exit status: 0 good, 1 usable with care, 2 not reliable; 64 and up for
-errors, among them 65 when khat is undefined and no verdict can be given.
+Its arguments are in the file of --data, by name. Without :name the name is model.
+
+Or WHAT is a fit made elsewhere, to which options of fitting do not apply:
+  output.csv           what Stan's ADVI, Pathfinder or Laplace has written
+  fit.nc               ArviZ data with log_p and log_q in sample_stats
+"""
+
+_MORE = """
+Exit status:
+  0 good, 1 usable with care, 2 not reliable; 64 and up for errors, among them
+  65 when khat is undefined and no verdict can be given.
 
 Examples:
-
-  vicheck check schools.py:centred --data schools.json
-
-  vicheck check model.py --data data.csv --family full_rank --json
-
-  vicheck check schools.stan --data schools.json
-
-  vicheck check output.csv
+  $ vicheck check schools.py:centred --data schools.json
+  $ vicheck check model.py --data data.csv --family full_rank --json
+  $ vicheck check schools.stan --data schools.json --report page.html
+  $ vicheck check output.csv --save check.npz
 """
 
 
-@app.command("check", help=_HELP)
+@app.command(
+    "check",
+    cls=Command,
+    help=_HELP,
+    short_help="Check a fit, or fit a model and check that.",
+    epilog=_MORE,
+)
 def _check(
-    what: Annotated[
-        str,
-        typer.Argument(help="file.py:name, package.module:name, a .stan, Stan .csv or .nc file."),
-    ],
-    data: Annotated[
-        str | None, typer.Option(help="A .json, .npz or .csv file with the model's arguments.")
-    ] = None,
-    observed: Annotated[
-        list[str] | None, typer.Option(help="An argument that holds observed data; y by default.")
-    ] = None,
-    family: Annotated[Family, typer.Option(help="Family of approximations.")] = Family.MEAN_FIELD,
-    solver: Annotated[Solver, typer.Option(help="How to fit.")] = Solver.DETERMINISTIC,
-    draws: Annotated[int, typer.Option(min=1, help="Draws from q to check with.")] = 100_000,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same bits.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
-    report: Annotated[str | None, typer.Option(help="Write a page of HTML to this file.")] = None,
-    save: Annotated[str | None, typer.Option(help="Write the check to this .npz file.")] = None,
+    context: typer.Context,
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="A model, or a file with a fit.")],
+    data: Data = None,
+    observed: Observed = None,
+    family: FamilyOption = Family.MEAN_FIELD,
+    solver: SolverOption = Solver.DETERMINISTIC,
+    draws: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Draws from q to check with.")
+    ] = 100_000,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    report: Report = None,
+    save: Save = None,
 ) -> None:
     """Load a model and its data, fit, check and print."""
-    require_directories(report, save)
-    with _progress() as tell:
+    require_places(report, save)
+    with telling("reading") as tell, answers_only():
         if Path(what).suffix in _FITS:
-            checked = _check_file(what, data)
+            _refuse_options_of_fitting(context, what)
+            checked = _check_file(what)
         else:
             checked = _run(what, data, observed, family, solver, draws, seed, tell)
     answer(checked, as_json=as_json, report=report, save=save)
 
 
-def _check_file(path: str, data: str | None) -> Check:
+def _refuse_options_of_fitting(context: typer.Context, path: str) -> None:
+    for name in ("data", "observed", "family", "solver", "draws", "seed"):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            sentence = f"--{name} goes with a model, but {path} is a fit that was made already"
+            hint = "leave it out, or name a model to fit: vicheck check file.py:name"
+            if Path(path).suffix == ".csv":
+                hint += " (a table of data goes with --data)"
+            fail(sentence, EX_USAGE, hint)
+
+
+def _check_file(path: str) -> Check:
     """Check a fit that was made elsewhere."""
     from vicheck.checking.run import check
 
-    if data is not None:
-        fail(f"--data goes with a model, but {path} is a fit that has its data", EX_USAGE)
     try:
         return check(_FITS[Path(path).suffix](path))
     except OSError as error:
-        fail(f"cannot read {path}: {error.strerror or error}", EX_NOINPUT)
+        fail_to_read(path, error)
 
 
 def _stan_csv(path: str) -> Draws:
@@ -112,9 +142,10 @@ def _run(
     solver: str,
     draws: int,
     seed: int,
-    tell: Report,
+    tell: Tell,
 ) -> Check:
     loaded = load_model(spec, data, observed, tell)
+    require_observations(loaded)
     from vicheck.checking.run import check
     from vicheck.records import FitStatus
     from vicheck.vi.fit import fit
@@ -125,19 +156,8 @@ def _run(
     except ModelError:
         raise
     except ValueError as error:  # options that do not go together
-        fail(str(error), EX_USAGE)
+        fail(in_options(error), EX_USAGE)
     if fitted.status is FitStatus.INTERRUPTED:
         raise KeyboardInterrupt
     tell(f"checking {draws} draws")
     return check(fitted, num_draws=draws, seed=seed)
-
-
-@contextmanager
-def _progress() -> Iterator[Report]:
-    """Tell what is going on, on standard error, when that is a terminal."""
-    console = Console(stderr=True)
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    with console.status("reading") as status:
-        yield status.update

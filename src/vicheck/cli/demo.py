@@ -2,49 +2,104 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.text import Text
 
+from vicheck.cli.answering import command_line, require_places
 from vicheck.cli.application import app
-from vicheck.cli.printing import COLORS, write
+from vicheck.cli.failing import fail_to_write
+from vicheck.cli.pages import Command
+from vicheck.cli.printing import COLORS, AsJson, telling, write, write_json
+
+if TYPE_CHECKING:
+    from vicheck.checking.result import Check
 
 __all__: list[str] = []
+
+_HELP = """
+Fit the eight-schools model in two parametrizations, check both fits and write a report of each.
+
+Same data, same model, same algorithm: the centred fit misses the neck of the funnel and is not
+reliable; the non-centred one is usable with care, and PSIS mends its means.
+"""
+
+_MORE = """
+Examples:
+  $ vicheck demo
+  $ vicheck demo --out reports --json
+"""
+
+_STORIES = {
+    "centred": "Eight schools, centred: theta ~ N(mu, tau)",
+    "noncentred": "Eight schools, non-centred: theta = mu + tau theta_raw",
+}
 
 _EXACT = {"tau": 3.598, "theta[0]": 6.212, "theta[6]": 6.297, "mu": 4.397}
 """Posterior means by quadrature."""
 
 
-@app.command("demo")
-def _demo() -> None:
-    """Fit the eight-schools model in two parametrizations and check both fits."""
-    import vicheck
-    from vicheck.paper.models import (
-        EIGHT_SCHOOLS,
-        eight_schools_centred,
-        eight_schools_noncentred,
-    )
-
-    stories = {
-        "Eight schools, centred: theta ~ N(mu, tau)": eight_schools_centred,
-        "Eight schools, non-centred: theta = mu + tau theta_raw": eight_schools_noncentred,
-    }
-    for title, function in stories.items():
-        arguments: dict[str, Any] = dict(EIGHT_SCHOOLS)
-        model = vicheck.from_numpyro(function, **arguments)
-        checked = vicheck.check(vicheck.fit(model))
-        verdict = checked.verdict
-        lines = [Text(title, "bold"), Text(verdict.sentence, COLORS[verdict.level])]
-        lines += [Text(f"What to do: {verdict.hint}"), Text()]
-        if verdict.level == "usable":
-            lines += _against_exact(checked.moments)
-        write(lines)
+@app.command(
+    "demo",
+    cls=Command,
+    help=_HELP,
+    short_help="Fit the eight schools twice, check both, write reports.",
+    epilog=_MORE,
+)
+def _demo(
+    out: Annotated[
+        str, typer.Option(metavar="DIR", help="Directory for the reports.")
+    ] = "vicheck-demo",
+    as_json: AsJson = False,
+) -> None:
+    """Fit, check, tell and report."""
+    directory = Path(out)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        fail_to_write(out, error)
+    reports = {name: str(directory / f"eight-schools-{name}.html") for name in _STORIES}
+    require_places(*reports.values())
+    told = {}
+    for name, path in reports.items():
+        with telling(f"fitting, {name}") as tell:
+            checked = _checked(name)
+            tell("writing the report")
+            try:
+                checked.report(path)
+            except OSError as error:
+                fail_to_write(path, error)
+        told[name] = checked.to_dict() if as_json else {}
+        write([] if as_json else _story(_STORIES[name], checked))
+    if as_json:
+        write_json({name: {"report": reports[name], "check": told[name]} for name in reports})
+        return
     write(
         [
             Text("Same data, same model, same algorithm: only the parametrization differs."),
             Text("Try your own: vicheck check model.py:function --data data.json"),
+            Text("The reports, to open in a browser:"),
+            *(Text(f"  {path}", no_wrap=True) for path in reports.values()),
         ]
     )
+
+
+def _checked(name: str) -> Check:
+    import vicheck
+    from vicheck.paper import models
+
+    arguments: dict[str, Any] = dict(models.EIGHT_SCHOOLS)
+    model = vicheck.from_numpyro(getattr(models, f"eight_schools_{name}"), **arguments)
+    return vicheck.check(vicheck.fit(model)).with_command(command_line())
+
+
+def _story(title: str, checked: Check) -> list[Text]:
+    verdict = checked.verdict
+    lines = [Text(title, "bold"), Text(verdict.sentence, COLORS[verdict.level])]
+    lines += [Text(f"What to do: {verdict.hint}"), Text()]
+    return lines + (_against_exact(checked.moments) if verdict.level == "usable" else [])
 
 
 def _against_exact(moments: Any) -> list[Text]:

@@ -1,32 +1,38 @@
-"""What commands that fit share: the model and its data, families and solvers, files to write."""
+"""What commands that fit share: the model and its data, families and solvers."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+import errno
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from enum import StrEnum
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
 
-from vicheck.cli.printing import (
-    EX_IOERR,
-    EX_NOINPUT,
-    EXIT_CODES,
-    described,
-    fail,
-    strict_json,
-    write,
-)
+from vicheck.cli.failing import EX_DATAERR, EX_USAGE, fail, fail_to_read
+from vicheck.errors import InputFileError, ModelError
 
 if TYPE_CHECKING:
-    from vicheck.calibration.result import Calibration
-    from vicheck.checking.result import Check
     from vicheck.model import Model
 
-__all__ = ["Family", "Solver", "answer", "load_model", "require_directories"]
+__all__ = [
+    "Data",
+    "Family",
+    "FamilyOption",
+    "Observed",
+    "Seed",
+    "Solver",
+    "SolverOption",
+    "answers_only",
+    "in_options",
+    "load_model",
+    "require_observations",
+]
 
 
 class Family(StrEnum):
@@ -45,54 +51,109 @@ class Solver(StrEnum):
     STAN_ADVI = "stan_advi"
 
 
+Data = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="A .json, .npz or .csv file with the model's arguments."),
+]
+Observed = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME", help="An argument that holds observed data, once for each; y by default."
+    ),
+]
+FamilyOption = Annotated[
+    Family,
+    typer.Option(metavar="FAMILY", help="The approximations: mean_field, full_rank or low_rank."),
+]
+SolverOption = Annotated[
+    Solver,
+    typer.Option(metavar="SOLVER", help="How to fit: deterministic, stochastic or stan_advi."),
+]
+Seed = Annotated[int, typer.Option(min=0, metavar="N", help="The same seed gives the same bits.")]
+
+_MODELS = "a model is file.py:name, package.module:name or program.stan"
+_NO_MODELS = {
+    **dict.fromkeys((".npy", ".parquet"), "for log ratios there is vicheck psis"),
+    ".npz": "for log ratios there is vicheck psis, for saved results vicheck report; data go with "
+    "--data",
+    ".json": "data go with --data FILE, after the model",
+    ".ipynb": "put the model's function into a file that ends in .py",
+}
+
+
+@contextmanager
+def answers_only() -> Iterator[None]:
+    """Send what a model prints to standard error: standard output is for the answer."""
+    with redirect_stdout(sys.stderr):
+        yield
+
+
 def load_model(
     spec: str, data: str | None, observed: list[str] | None, tell: Callable[[str], None]
 ) -> Model:
     """Load a model named on the command line, with its data."""
     from vicheck.adapters.programs import load_model_function, read_data
 
+    _refuse_what_is_no_model(spec)
     arguments: dict[str, Any] = {}
     if data is not None:
         try:
             arguments = read_data(data)
         except OSError as error:
-            fail(f"cannot read {data}: {error.strerror or error}", EX_NOINPUT)
+            fail_to_read(data, error)
     tell("loading JAX")
+    names = tuple(observed or ("y",))
     if Path(spec).suffix == ".stan":
         from vicheck.adapters.stan.models import from_stan
 
         if not Path(spec).is_file():
-            fail(f"cannot read {spec}: there is no such file", EX_NOINPUT)
+            fail_to_read(spec, FileNotFoundError(errno.ENOENT, ""))
         tell("compiling the Stan program")
-        return from_stan(spec, arguments, observed=tuple(observed or ("y",)))
+        return from_stan(spec, arguments, observed=names)
     from vicheck.adapters.numpyro.models import from_numpyro
     from vicheck.model import Model
 
     loaded = load_model_function(spec)
     if isinstance(loaded, Model):
         return loaded.given(arguments)
-    return from_numpyro(loaded, observed=tuple(observed or ("y",)), **arguments)
+    for name in ("model_fn", "observed"):  # from_numpyro has them for itself
+        if name in arguments:
+            sentence = f"{data} has an entry {name!r}, which cannot be an argument of a model here"
+            raise InputFileError(sentence, hint="give the argument another name")
+    try:
+        return from_numpyro(loaded, observed=names, **arguments)
+    except ModelError as error:
+        if not error.sentence.startswith("the arguments do not fit"):
+            raise
+        takes = ", ".join(signature(loaded).parameters) or "no arguments"
+        has = f"{data} has {', '.join(arguments)}" if data else "there is no --data"
+        raise ModelError(error.sentence, hint=f"the model takes {takes}, and {has}") from error
 
 
-def require_directories(*paths: str | None) -> None:
-    """End at once when a file cannot be written later for want of its directory."""
-    for path in paths:
-        if path is not None and not Path(path).parent.is_dir():
-            fail(f"cannot write {path}: there is no directory {Path(path).parent}", EX_IOERR)
+def _refuse_what_is_no_model(spec: str) -> None:
+    path = Path(spec)
+    hint = _NO_MODELS.get(path.suffix)
+    if path.is_dir() and not (path / "__init__.py").exists():
+        hint = _MODELS
+    if path.is_file() and path.suffix not in (".py", ".stan"):
+        hint = hint or _MODELS
+    if hint is not None:
+        fail(f"{spec} is not a model", EX_USAGE, hint)
 
 
-def answer(
-    result: Check | Calibration, *, as_json: bool, report: str | None, save: str | None
-) -> NoReturn:
-    """Write the files that were asked for, print the result and end with its exit status."""
-    for path, put in ((report, result.report), (save, result.save)):
-        if path is not None:
-            try:
-                put(path)
-            except OSError as error:
-                fail(f"cannot write {path}: {error.strerror or error}", EX_IOERR)
-    if as_json:
-        write([Text(json.dumps(strict_json(result.to_dict()), indent=2))])
-    else:
-        write(described(result))
-    raise typer.Exit(EXIT_CODES[result.verdict.level])
+def in_options(error: ValueError) -> str:
+    """Return what is wrong with an argument, by the name of its option."""
+    return re.sub(
+        r"^[a-z_]+(?= must| has|=)", lambda name: f"--{name[0].replace('_', '-')}", str(error)
+    )
+
+
+def require_observations(model: Model) -> None:
+    """End when a model has no observed data, in the words of the command line."""
+    if model.missing:
+        names = ", ".join(model.missing)
+        fail(
+            f"the model has no data for {names}",
+            EX_DATAERR,
+            f"add {names} to the file that --data names; --observed says which arguments are data",
+        )

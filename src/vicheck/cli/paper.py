@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
-from vicheck.cli.application import INTERRUPTED, app
-from vicheck.cli.printing import EX_USAGE, fail, write
+from vicheck.cli.application import app
+from vicheck.cli.failing import EX_USAGE, INTERRUPTED, fail, fail_to_write
+from vicheck.cli.pages import Command, Group
+from vicheck.cli.printing import AsJson, write, write_json
 
 if TYPE_CHECKING:
     from vicheck.paper.results import Result
@@ -18,10 +20,50 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
+_HELP = """
+Rerun the experiments of Yao, Vehtari, Simpson and Gelman (2018), and hold what comes out against
+what the paper says.
+"""
+
+_MORE = """
+Examples:
+  $ vicheck paper list
+  $ vicheck paper run fig5 --quick
+"""
+
+_LIST_MORE = """
+Examples:
+  $ vicheck paper list
+  $ vicheck paper list --json
+"""
+
+_RUN_HELP = """
+Run experiments and write numbers (JSON), figures (SVG) and one page of claims (index.html).
+
+NAMES are those that `vicheck paper list` prints, or all. An interrupted run goes on where it was
+when the same command is given again; what is finished is not run twice.
+"""
+
+_RUN_MORE = """
+Examples:
+  $ vicheck paper run fig5 fig6 --out site
+  $ vicheck paper run all --quick
+  $ vicheck paper run all --out site --data leukemia.npz
+"""
+
+_ALL_MORE = """
+Examples:
+  $ vicheck paper all --quick
+  $ vicheck paper all --out site --data leukemia.npz
+"""
+
 paper = typer.Typer(
     name="paper",
-    help="Rerun the experiments of Yao, Vehtari, Simpson and Gelman (2018).",
-    no_args_is_help=True,
+    cls=Group,
+    help=_HELP,
+    short_help="Rerun the paper's experiments.",
+    epilog=_MORE,
+    rich_markup_mode=None,
 )
 app.add_typer(paper)
 
@@ -34,110 +76,141 @@ _AsScripted = Annotated[
         "--as-scripted", help="The authors' scripts, where they differ from the text in a number."
     ),
 ]
-_Out = Annotated[str, typer.Option(help="Directory for numbers, figures and the page.")]
+_Out = Annotated[
+    str, typer.Option(metavar="DIR", help="Directory for numbers, figures and the page.")
+]
 _Data = Annotated[
     str | None,
-    typer.Option(help='The leukemia data: a .npz file, its directory, or "openml" to download.'),
+    typer.Option(
+        metavar="FILE",
+        help='The leukemia data: a .npz file, its directory, or "openml" to download.',
+    ),
 ]
 
-_RUN_HELP = """Run experiments and write numbers (JSON), figures and one page of claims.
 
-NAMES are those that `vicheck paper list` prints, or all. An interrupted run
-goes on where it was when the same command is given again; what is finished
-is not run twice.
+def _names(incomplete: str) -> list[str]:
+    """Return the experiments, for completion."""
+    from vicheck.paper.catalogue import NAMES
 
-Examples:
-
-  vicheck paper run fig5 fig6 --out site
-
-  vicheck paper run all --quick
-
-  vicheck paper run all --out site --data leukemia.npz
-"""
+    return [name for name in (*NAMES, "all") if name.startswith(incomplete)]
 
 
-@paper.command("list")
-def _list() -> None:
+@paper.command("list", cls=Command, help="List the experiments.", epilog=_LIST_MORE)
+def _list(as_json: AsJson = False) -> None:
     """List the experiments."""
     from vicheck.paper.catalogue import NAMES, experiment
 
+    found = [experiment(name) for name in NAMES]
+    if as_json:
+        keys = ("name", "title", "scripted", "uses_leukemia")
+        write_json([{key: getattr(each, key) for key in keys} for each in found])
+        return
     lines = []
-    for name in NAMES:
-        found = experiment(name)
-        lines.append(Text(f"{name:12}{found.title}"))
-        if found.scripted:
-            lines.append(Text(f"{'':12}--as-scripted: {found.scripted}", "dim"))
+    for each in found:
+        lines.append(Text(f"{each.name:12}{each.title}"))
+        if each.scripted:
+            lines.append(Text(f"{'':12}--as-scripted: {each.scripted}", "dim"))
     write(lines)
 
 
-@paper.command("run", help=_RUN_HELP)
+@paper.command(
+    "run",
+    cls=Command,
+    help=_RUN_HELP,
+    short_help="Run experiments: numbers, figures and claims.",
+    epilog=_RUN_MORE,
+)
 def _run(
-    names: Annotated[list[str], typer.Argument(help="Experiments to run, or all.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="NAMES", help="Experiments, or all.", autocompletion=_names),
+    ],
     quick: _Quick = False,
     as_scripted: _AsScripted = False,
     out: _Out = "paper",
     data: _Data = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run experiments."""
-    _run_and_tell(names, quick, as_scripted, out, data)
+    _run_and_tell(names, quick, as_scripted, out, data, as_json)
 
 
-@paper.command("all")
+@paper.command(
+    "all",
+    cls=Command,
+    help="Run all experiments: the same as `vicheck paper run all`.",
+    epilog=_ALL_MORE,
+)
 def _all(
-    quick: _Quick = False, as_scripted: _AsScripted = False, out: _Out = "paper", data: _Data = None
+    quick: _Quick = False,
+    as_scripted: _AsScripted = False,
+    out: _Out = "paper",
+    data: _Data = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Run all experiments: the same as `vicheck paper run all`."""
-    _run_and_tell(["all"], quick, as_scripted, out, data)
+    """Run all experiments."""
+    _run_and_tell(["all"], quick, as_scripted, out, data, as_json)
 
 
 def _run_and_tell(
-    names: list[str], quick: bool, as_scripted: bool, out: str, data: str | None
+    names: list[str], quick: bool, as_scripted: bool, out: str, data: str | None, as_json: bool
 ) -> None:
-    from vicheck.paper.catalogue import choose, experiment
     from vicheck.paper.page import as_html
     from vicheck.paper.results import read_results, run_experiment
     from vicheck.report.progress import bar
 
-    try:
-        chosen = choose(names)
-    except ValueError as error:
-        fail(str(error), EX_USAGE)
-    if as_scripted:
-        chosen = [name for name in chosen if experiment(name).scripted]
-        if not chosen:
-            fail(
-                f"there is no variant of {', '.join(names)} as scripted: leave out --as-scripted",
-                EX_USAGE,
-            )
+    chosen = _chosen(names, as_scripted)
     if quick and data is not None:
-        fail(
-            "--data is of no use with --quick, which takes synthetic data: leave one out", EX_USAGE
-        )
+        sentence = "--data is of no use with --quick, which takes synthetic data"
+        fail(sentence, EX_USAGE, "leave one of them out")
     directory = Path(out)
     if directory.exists() and not directory.is_dir():
-        fail(f"--out must be a directory, but {out} is a file", EX_USAGE)
+        fail(f"--out must be a directory, but {out} is a file", EX_USAGE, "give another name")
+    results = []
+    page = directory / "index.html"
     try:
         for name in chosen:
             with bar() as shown:
                 shown.say(name)
+                say = partial(_say, shown, name)
                 result = run_experiment(
-                    name,
-                    directory,
-                    partial(_say, shown, name),
-                    quick=quick,
-                    as_scripted=as_scripted,
-                    data=data,
+                    name, directory, say, quick=quick, as_scripted=as_scripted, data=data
                 )
-            write(_told(result))
+            results.append(result)
+            write([] if as_json else _told(result))
+        page.write_text(as_html(read_results(directory)), encoding="utf-8")
     except KeyboardInterrupt:
-        fail(
-            f"interrupted: what is finished is kept in {out}, and the same command goes on from "
-            "there",
-            INTERRUPTED,
-        )
-    page = directory / "index.html"
-    page.write_text(as_html(read_results(directory)), encoding="utf-8")
-    write([Text(f"Claims and figures: {page}")])
+        sentence = f"interrupted: what is finished is kept in {out}"
+        fail(sentence, INTERRUPTED, "the same command goes on from there")
+    except OSError as error:
+        fail_to_write(str(error.filename or out), error)
+    if as_json:
+        write_json({"page": str(page), "experiments": [_as_dict(each) for each in results]})
+    else:
+        write([Text(f"Claims and figures: {page}", no_wrap=True)])
+
+
+def _chosen(names: list[str], as_scripted: bool) -> list[str]:
+    """Return the names meant, in the order of the paper."""
+    from difflib import get_close_matches
+
+    from vicheck.paper.catalogue import NAMES, choose, experiment
+
+    known = (*NAMES, "all")
+    lower = [name.lower() for name in known]
+    for name in names:
+        if name.lower() not in lower:
+            guesses = get_close_matches(name.lower(), known, n=1)
+            hint = f"did you mean {guesses[0]}? " if guesses else ""
+            hint += f"there are {', '.join(NAMES)}, or all"
+            fail(f"there is no experiment {name}", EX_USAGE, hint)
+    chosen = choose(names)
+    if as_scripted:
+        chosen = [name for name in chosen if experiment(name).scripted]
+    if not chosen:
+        sentence = f"there is no variant of {', '.join(names)} as scripted"
+        fail(sentence, EX_USAGE, "leave out --as-scripted")
+    return chosen
 
 
 def _say(shown: Bar, name: str, what: str) -> None:
@@ -158,3 +231,14 @@ def _told(result: Result) -> list[Text]:
         line.append(f"{claim.outcome}: ", _COLORS[claim.outcome])
         lines += [line.append(claim.claim), Text(f"    {claim.ours}", "dim")]
     return [*lines, Text()]
+
+
+def _as_dict(result: Result) -> dict[str, Any]:
+    """Return how each claim came out as plain values; the numbers are in a file beside the page."""
+    return {
+        "name": result.label,
+        "title": result.experiment.title,
+        "seconds": result.seconds,
+        "quick": result.quick,
+        "claims": [vars(claim) for claim in result.experiment.claims(result.numbers)],
+    }

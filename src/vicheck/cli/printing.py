@@ -1,14 +1,22 @@
-"""What the commands share: lines for people and machines, exit statuses, errors."""
+"""What the commands print: lines for people, JSON for machines."""
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import re
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.text import Text
+
+from vicheck.cli.failing import EX_IOERR, fail
+from vicheck.cli.tables import fit_table
 
 if TYPE_CHECKING:
     from vicheck.calibration.result import Calibration
@@ -16,35 +24,61 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLORS",
-    "EXIT_CODES",
-    "EX_DATAERR",
-    "EX_IOERR",
-    "EX_NOINPUT",
-    "EX_SOFTWARE",
-    "EX_UNAVAILABLE",
-    "EX_USAGE",
+    "AsJson",
+    "console",
     "described",
-    "fail",
     "strict_json",
+    "telling",
     "write",
+    "write_json",
 ]
 
-# What a pipeline can gate on. From 64 on they are the error codes of sysexits.h.
-EXIT_CODES = {"good": 0, "usable": 1, "unreliable": 2, "none": 65}
-EX_USAGE, EX_DATAERR, EX_NOINPUT, EX_UNAVAILABLE, EX_SOFTWARE, EX_IOERR = 64, 65, 66, 69, 70, 74
-
 COLORS = {"good": "green", "usable": "yellow", "unreliable": "red", "none": "magenta"}
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+"""The option that all commands have."""
+
+_INDENT = re.compile(r" +(?:(?:ok|caution|bad) +)?")
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return where to print to; with NO_COLOR without colours and everything else of their kind."""
+    plain = os.environ.get("NO_COLOR", "") != ""
+    return Console(stderr=stderr, color_system=None if plain else "auto", highlight=False)
+
+
+@contextmanager
+def telling(what: str) -> Iterator[Callable[[str], None]]:
+    """Tell what is going on, on standard error, when that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    with console(stderr=True).status(what) as status:
+        yield status.update
 
 
 def write(lines: list[Text]) -> None:
     """Print lines: wrapped and coloured on a terminal, plain elsewhere."""
-    console = Console()
-    try:
+    out = console()
+    with _answering():
         for line in lines:
-            if console.is_terminal:
-                console.print(line)
-            else:
+            if not out.is_terminal:
                 print(line)
+                continue
+            for part in _wrapped(line, out):
+                out.print(part, soft_wrap=True)
+
+
+def write_json(value: Any) -> None:
+    """Print a value as one JSON document."""
+    with _answering():
+        print(json.dumps(strict_json(value), indent=2, allow_nan=False))
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    try:
+        yield
         sys.stdout.flush()
     except OSError as error:
         # What could not be written must not be tried, and reported, again at exit.
@@ -53,13 +87,30 @@ def write(lines: list[Text]) -> None:
             fail(f"cannot write the answer: {error.strerror or error}", EX_IOERR)
 
 
+def _wrapped(line: Text, out: Console) -> list[Text]:
+    """Cut a line to the width of the terminal; what is cut off goes on where it has begun."""
+    found = _INDENT.match(line.plain)
+    indent = found.end() if found else 0
+    if line.no_wrap or len(line) <= out.width:
+        return [line]
+    parts = line[indent:].wrap(out, max(out.width - indent, 20))
+    for part in parts:
+        part.rstrip()
+    return [line[:indent] + parts[0], *(Text(" " * indent) + part for part in parts[1:])]
+
+
 def described(result: Check | Calibration) -> list[Text]:
-    """Return a result as lines for people, the verdict in its colour."""
+    """Return a result as lines for people: the verdict in colour, the table within the width."""
+    lines = str(result).splitlines()
+    start = len(lines) - lines[::-1].index("")
     color = f"bold {COLORS[result.verdict.level]}"
-    return [
-        Text(line, color if line == result.verdict.sentence else "")
-        for line in str(result).splitlines()
-    ]
+    said = [Text(line, color if line == result.verdict.sentence else "") for line in lines[:start]]
+    out = console()
+    table, more = lines[start:], []
+    if table[-1].startswith("... and "):
+        table, more = table[:-1], table[-1:]
+    rows = fit_table(table, out.width) if out.is_terminal else table
+    return [*said, *(Text(row, no_wrap=True) for row in rows), *map(Text, more)]
 
 
 def strict_json(value: Any) -> Any:
@@ -71,9 +122,3 @@ def strict_json(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
-
-
-def fail(message: str, code: int) -> NoReturn:
-    """Say what is wrong on standard error, and end with an exit status."""
-    print(f"vicheck: {message}", file=sys.stderr)
-    sys.exit(code)

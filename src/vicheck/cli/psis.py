@@ -2,68 +2,92 @@
 
 from __future__ import annotations
 
-import json
 import math
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
 from vicheck import __version__
-from vicheck.adapters.files import read_log_ratios
 from vicheck.cli.application import app
-from vicheck.cli.printing import COLORS, EX_NOINPUT, EXIT_CODES, fail, strict_json, write
-from vicheck.records import PsisResult, PsisStatus, Verdict
-from vicheck.stats.psis import psis_once
-from vicheck.verdict import judge_psis, show
+from vicheck.cli.failing import EX_USAGE, EXIT_CODES, fail, fail_to_read
+from vicheck.cli.pages import Command
+from vicheck.cli.printing import COLORS, AsJson, write, write_json
+
+if TYPE_CHECKING:
+    from vicheck.records import PsisResult, Verdict
 
 __all__: list[str] = []
 
-_HELP = """Pareto smoothed importance sampling of log ratios: khat and the verdict.
+_HELP = """
+Did this fit work? Pareto smoothed importance sampling of log ratios: khat and the verdict.
 
-Exit status: 0 good, 1 usable with care, 2 not reliable; 64 and up for
-errors, among them 65 when khat is undefined and no verdict can be given.
+The ratios are log p - log q at draws from q, whatever has made them. FILE holds them as one array,
+or as a column log_ratios, or as columns log_p and log_q, or as those that --log-p and --log-q name.
+Both densities are on the unconstrained scale; log p may lack a constant.
+"""
+
+_MORE = """
+Exit status:
+  0 good, 1 usable with care, 2 not reliable; 64 and up for errors, among them
+  65 when khat is undefined and no verdict can be given.
 
 Examples:
-
-  vicheck psis ratios.npy
-
-  vicheck psis draws.csv --log-p lp --log-q lq
-
-  cat ratios.csv | vicheck psis - --json
+  $ vicheck psis ratios.npy
+  $ vicheck psis draws.csv --log-p lp --log-q lq
+  $ cat ratios.csv | vicheck psis - --json
 """
 
 
-@app.command("psis", help=_HELP)
+@app.command(
+    "psis",
+    cls=Command,
+    help=_HELP,
+    short_help="Check log ratios that you have: khat and the verdict.",
+    epilog=_MORE,
+)
 def _psis(
     file: Annotated[
-        str, typer.Argument(help="A .npy, .npz, .csv or .parquet file; - for standard input.")
+        str,
+        typer.Argument(
+            metavar="FILE", help="A .npy, .npz, .csv or .parquet file; - for standard input."
+        ),
     ],
     log_p: Annotated[
-        str | None, typer.Option(help="Column with the log joint density of each draw.")
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column with the log joint density of each draw."),
     ] = None,
     log_q: Annotated[
-        str | None, typer.Option(help="Column with the log density of q at each draw.")
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column with the log density of q at each draw."),
     ] = None,
     tail_length: Annotated[
         int | None,
-        typer.Option(min=5, help="Number of ratios in the tail; by default min(S/5, 3 sqrt(S))."),
+        typer.Option(
+            min=5, metavar="N", help="Ratios in the tail; by default min(S/5, 3 sqrt(S)) of S."
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Read log ratios and print khat, the verdict and what to do."""
+    from vicheck.adapters.files import read_log_ratios
+    from vicheck.stats.psis import psis_once
+    from vicheck.verdict import judge_psis
+
     if (log_p is None) != (log_q is None):
-        raise typer.BadParameter("--log-p and --log-q go together")
+        missing = "--log-q" if log_q is None else "--log-p"
+        fail("--log-p and --log-q go together", EX_USAGE, f"add {missing} COLUMN")
     try:
         log_ratios = read_log_ratios(file, log_p=log_p, log_q=log_q)
     except OSError as error:
-        fail(f"cannot read {file}: {error.strerror or error}", EX_NOINPUT)
+        fail_to_read(file, error)
     if tail_length is not None and tail_length >= log_ratios.size:
-        raise typer.BadParameter(f"--tail-length must be below the {log_ratios.size} draws")
+        sentence = f"--tail-length must be below the {log_ratios.size} draws, got {tail_length}"
+        fail(sentence, EX_USAGE, "leave it out for the usual length")
     result = psis_once(log_ratios, tail_length=tail_length)
     verdict = judge_psis(result)
     if as_json:
-        write([Text(json.dumps(strict_json(_summary(result, verdict)), indent=2))])
+        write_json(_summary(result, verdict))
     else:
         write(_described(result, verdict))
     raise typer.Exit(EXIT_CODES[verdict.level])
@@ -79,6 +103,9 @@ def _described(result: PsisResult, verdict: Verdict) -> list[Text]:
 
 
 def _rows(result: PsisResult) -> list[tuple[str, str]]:
+    from vicheck.records import PsisStatus
+    from vicheck.verdict import show
+
     rows = [("draws", f"{result.num_draws}, of which {result.tail_length} in the tail")]
     if result.status is PsisStatus.OK:
         low, high = result.khat_interval()

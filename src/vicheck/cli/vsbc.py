@@ -8,13 +8,24 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from vicheck.cli.application import INTERRUPTED, app
-from vicheck.cli.loading import Family, Solver, answer, load_model, require_directories
-from vicheck.cli.printing import (
-    EX_UNAVAILABLE,
-    EX_USAGE,
-    fail,
+from vicheck.cli.answering import Report, Save, answer, require_places
+from vicheck.cli.application import app
+from vicheck.cli.failing import EX_UNAVAILABLE, EX_USAGE, INTERRUPTED, fail
+from vicheck.cli.loading import (
+    Data,
+    Family,
+    FamilyOption,
+    Observed,
+    Seed,
+    Solver,
+    SolverOption,
+    answers_only,
+    in_options,
+    load_model,
+    require_observations,
 )
+from vicheck.cli.pages import Command
+from vicheck.cli.printing import AsJson
 from vicheck.errors import ModelError
 
 if TYPE_CHECKING:
@@ -25,61 +36,75 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-_HELP = """Simulate datasets from a model, fit each, and test whether the fits are calibrated.
+_HELP = """
+Is it biased on average? Simulate datasets from a model, fit each, and test for each quantity
+whether q sits too high or too low: variational simulation-based calibration.
 
-MODEL is file.py:name or package.module:name, a NumPyro function or a vicheck
-Model; the data file holds what it conditions on, and with --posterior what
-was observed.
+MODEL is file.py:name or package.module:name, a NumPyro function or a vicheck Model (without :name
+the name is model), or a program.stan whose generated quantities draw parameters and data. The file
+of --data holds what it conditions on, and with --posterior what was observed.
+"""
 
-Exit status: 0 no bias found, 1 usable with care, 2 not reliable; 64 and up
-for errors, among them 65 when there can be no verdict.
+_MORE = """
+Exit status:
+  0 no bias found, 1 usable with care, 2 not reliable; 64 and up for errors,
+  among them 65 when there can be no verdict.
 
 Examples:
-
-  vicheck vsbc schools.py:centred --data schools.json
-
-  vicheck vsbc model.py --num-datasets 10000 --store runs/one --report page.html
+  $ vicheck vsbc schools.py:centred --data schools.json
+  $ vicheck vsbc schools.py:centred --data schools.json --quantities tau,mu
+  $ vicheck vsbc model.py --num-datasets 10000 --store runs/one --save vsbc.npz
+  $ vicheck vsbc model.py --data data.json --posterior --report page.html
 """
 
 
-@app.command("vsbc", help=_HELP)
+@app.command(
+    "vsbc",
+    cls=Command,
+    help=_HELP,
+    short_help="Simulate many datasets, fit each: where is VI biased?",
+    epilog=_MORE,
+)
 def _vsbc(
-    model: Annotated[str, typer.Argument(help="file.py:name or package.module:name.")],
-    data: Annotated[
-        str | None, typer.Option(help="A .json, .npz or .csv file with the model's arguments.")
-    ] = None,
-    observed: Annotated[
-        list[str] | None, typer.Option(help="An argument that holds observed data; y by default.")
-    ] = None,
-    num_datasets: Annotated[int, typer.Option(min=1, help="Datasets to simulate and fit.")] = 1000,
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="The model to simulate from and to fit.")
+    ],
+    data: Data = None,
+    observed: Observed = None,
+    num_datasets: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Datasets to simulate and fit.")
+    ] = 1000,
     quantities: Annotated[
         list[str] | None,
-        typer.Option(help="What to test, names with commas between them; all by default."),
+        typer.Option(metavar="NAMES", help="What to test, with commas between; all by default."),
     ] = None,
-    family: Annotated[Family, typer.Option(help="Family of approximations.")] = Family.MEAN_FIELD,
-    solver: Annotated[Solver, typer.Option(help="How to fit.")] = Solver.DETERMINISTIC,
+    family: FamilyOption = Family.MEAN_FIELD,
+    solver: SolverOption = Solver.DETERMINISTIC,
     posterior: Annotated[
         bool, typer.Option("--posterior", help="Calibrate at the observed data.")
     ] = False,
-    draws: Annotated[int, typer.Option(min=1, help="Draws from each q, for its khat.")] = 1000,
+    draws: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Draws from each q, for its khat.")
+    ] = 1000,
     store: Annotated[
-        str | None, typer.Option(help="Keep finished chunks in this directory, and go on there.")
+        str | None,
+        typer.Option(metavar="DIR", help="Keep finished chunks here, and go on from them."),
     ] = None,
     dask: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://host:8786.")
+        str | None,
+        typer.Option(metavar="URL", help="A Dask scheduler to run on, such as tcp://host:8786."),
     ] = None,
     time_limit: Annotated[
-        float | None, typer.Option(min=0.0, help="Seconds that a single fit may take.")
+        float | None,
+        typer.Option(min=0.0, metavar="SECONDS", help="How long a single fit may take."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same bits.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
-    report: Annotated[str | None, typer.Option(help="Write a page of HTML to this file.")] = None,
-    save: Annotated[
-        str | None, typer.Option(help="Write the calibration to this .npz file.")
-    ] = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    report: Report = None,
+    save: Save = None,
 ) -> None:
     """Load a model, calibrate and print."""
-    require_directories(report, save)
+    require_places(report, save)
     options = {
         "num_datasets": num_datasets,
         "quantities": _split(quantities),
@@ -97,6 +122,7 @@ def _vsbc(
         with ExitStack() as stack:
             executor = None if dask is None else _connected(dask, stack)
             shown = stack.enter_context(bar())
+            stack.enter_context(answers_only())
             calibration = _run(model, data, observed, shown, executor, options)
     except KeyboardInterrupt:
         _end_interrupted(store)
@@ -113,6 +139,8 @@ def _run(
 ) -> Calibration:
     shown.say("reading")
     loaded = load_model(spec, data, observed, shown.say)
+    if options["posterior"]:
+        require_observations(loaded)
     shown.say("compiling")
     from vicheck.calibration.run import vsbc
 
@@ -121,7 +149,7 @@ def _run(
     except ModelError:
         raise
     except ValueError as error:  # options that do not go together, or unknown quantities
-        fail(str(error), EX_USAGE)
+        fail(in_options(error), EX_USAGE)
 
 
 def _connected(address: str, stack: ExitStack) -> Executor:
@@ -130,7 +158,11 @@ def _connected(address: str, stack: ExitStack) -> Executor:
     try:
         return stack.enter_context(dask_executor(address))
     except (OSError, ValueError) as error:
-        fail(f"cannot reach a Dask scheduler at {address}: {error}", EX_UNAVAILABLE)
+        fail(
+            f"cannot reach a Dask scheduler at {address}: {error}",
+            EX_UNAVAILABLE,
+            "is it running, and is the address the one that it has printed?",
+        )
 
 
 def _split(quantities: list[str] | None) -> list[str] | None:
@@ -142,9 +174,8 @@ def _split(quantities: list[str] | None) -> list[str] | None:
 
 
 def _end_interrupted(store: str | None) -> NoReturn:
-    kept = (
-        f"finished chunks are kept in {store}, and the same command goes on from there"
-        if store is not None
-        else "nothing is kept; with --store DIR finished chunks are, and can be gone on from"
-    )
-    fail(f"interrupted: {kept}", INTERRUPTED)
+    if store is not None:
+        kept = f"finished chunks are kept in {store}"
+        fail(f"interrupted: {kept}", INTERRUPTED, "the same command goes on from there")
+    hint = "with --store DIR finished chunks are kept, and can be gone on from"
+    fail("interrupted: nothing is kept", INTERRUPTED, hint)

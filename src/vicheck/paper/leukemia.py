@@ -69,8 +69,8 @@ def load_leukemia(source: str | None, *, quick: bool = False) -> Leukemia:
             design, outcome = arrays["X"], arrays["y"]
     except (OSError, ValueError, KeyError, BadZipFile) as error:
         raise InputFileError(
-            f"cannot read the leukemia data from {path}: {error}; it must be a .npz file with X "
-            'and y, or say "openml" to download them'
+            f"cannot read the leukemia data from {path}: {error}",
+            hint='give a .npz file with X and y, or say "openml" to download them',
         ) from error
     return _checked(design, outcome, "file")
 
@@ -126,7 +126,7 @@ def _download(address: str = _OPENML) -> Leukemia:
         outcome = rows[label] == b"AML"
     except Exception as error:  # a network, a server and a format that are not ours
         raise InputFileError(
-            f"cannot download the leukemia data from OpenML: {error!r}; "
-            "give a file with --data, or leave --data out for synthetic data"
+            f"cannot download the leukemia data from OpenML: {error!r}",
+            hint="give a file with --data, or leave --data out for synthetic data",
         ) from error
     return _checked(design, outcome, "OpenML 1104")

@@ -111,13 +111,15 @@ def _refuse_to_mix(out: Path, label: str, quick: bool, synthetic: bool) -> None:
         if result.quick != quick:
             raise StoreError(
                 f"{out} holds {kinds[result.quick]} of {result.label}, and {kinds[quick]} of "
-                f"{label} was asked for: choose another directory with --out"
+                f"{label} was asked for",
+                hint="choose another directory with --out",
             )
         if result.label == label and result.is_synthetic != synthetic:
             data = ("the leukemia data", "synthetic data")
             raise StoreError(
                 f"{out} holds a run of {label} on {data[result.is_synthetic]}, and one on "
-                f"{data[synthetic]} was asked for: choose another directory with --out"
+                f"{data[synthetic]} was asked for",
+                hint="choose another directory with --out",
             )
 
 

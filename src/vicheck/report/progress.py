@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -58,7 +59,9 @@ def bar() -> Iterator[Bar]:
         MofNCompleteColumn(),
         TextColumn("{task.fields[pace]}"),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    plain = os.environ.get("NO_COLOR", "") != ""
+    console = Console(stderr=True, color_system=None if plain else "auto")
+    with Progress(*columns, console=console, transient=True) as progress:
         yield Bar(progress)
 
 

@@ -219,8 +219,8 @@ class NumpyroProgram(Program):
         for name in missing:
             if targets[name] not in sites:
                 raise ModelError(
-                    f"the model has no site {targets[name]!r} to draw {name!r} at: give {name!r}, "
-                    f"or say where it goes: observed={{{name!r}: 'site'}}"
+                    f"the model has no site {targets[name]!r} to draw {name!r} at",
+                    hint=f"give {name!r}, or say where it goes: observed={{{name!r}: 'site'}}",
                 )
         shapes = {name: sites[targets[name]]["fn"] for name in missing}
         return {name: np.zeros(fn.shape(), _dtype(fn)) for name, fn in shapes.items()}
@@ -233,13 +233,15 @@ class NumpyroProgram(Program):
                 subsampled.append(name)
             if site["type"] == "param":
                 raise ModelError(
-                    f"site {name!r} is a numpyro.param, which has no prior density: make it a "
-                    "numpyro.sample, or fix its value"
+                    f"site {name!r} is a numpyro.param, which has no prior density",
+                    hint="make it a numpyro.sample, or fix its value",
                 )
             if site["type"] != "sample" or site["is_observed"]:
                 continue
             if site["fn"].support.is_discrete:
-                raise ModelError(f"site {name!r} is a discrete latent variable: {_HINT_DISCRETE}")
+                raise ModelError(
+                    f"site {name!r} is a discrete latent variable", hint=_HINT_DISCRETE
+                )
             if any(frame.name in subsampled for frame in site["cond_indep_stack"]):
                 raise ModelError(f"site {name!r} is a latent variable in a subsampled plate")
             transform = biject_to(site["fn"].support)
@@ -323,8 +325,8 @@ class NumpyroProgram(Program):
         for name, site in self.targets:
             if site not in sites:
                 raise ModelError(
-                    f"the model draws no site {site!r} when {name!r} is None: write obs={name}, or "
-                    f"say where it goes: observed={{{name!r}: 'site'}}"
+                    f"the model draws no site {site!r} when {name!r} is None",
+                    hint=f"write obs={name}, or say where it goes: observed={{{name!r}: 'site'}}",
                 )
         return dict(sites)
 
@@ -373,8 +375,8 @@ class _NoImproper(Messenger):  # type: ignore[misc]
         improper = type(msg.get("fn")).__name__ == "ImproperUniform"
         if msg["type"] == "sample" and msg["value"] is None and improper:
             raise ModelError(
-                f"site {msg['name']!r} has a flat prior that cannot be drawn from: to simulate "
-                "data, give it a proper prior"
+                f"site {msg['name']!r} has a flat prior that cannot be drawn from",
+                hint="to simulate data, give it a proper prior",
             )
 
 

@@ -260,24 +260,25 @@ def _kind(table: _Table) -> tuple[str, str]:
     method = table.settings.get("method", "")
     if method == "sample" or not _SAMPLER_COLUMNS.isdisjoint(names):
         raise InputFileError(
-            f"{file} holds draws by MCMC, which need no such check: look at R-hat and the "
-            "effective sample size instead"
+            f"{file} holds draws by MCMC, which need no such check",
+            hint="look at R-hat and the effective sample size instead",
         )
     if method == "optimize" or "Point Estimate" in table.comments:
         raise InputFileError(
-            f"{file} holds the result of an optimisation, a point and no draws: run Stan's "
-            "Laplace method at it, or ADVI or Pathfinder"
+            f"{file} holds the result of an optimisation, a point and no draws",
+            hint="run Stan's Laplace method at it, or ADVI or Pathfinder",
         )
     if _ADVI_DIAGNOSTICS in table.comments:
         raise InputFileError(
-            f"{file} is ADVI's diagnostic file, the ELBO on the way: the draws are in the output "
-            "file"
+            f"{file} is ADVI's diagnostic file, the ELBO on the way",
+            hint="the draws are in the output file",
         )
     shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
     raise InputFileError(
         f"{file} has neither log_p__ and log_g__ (ADVI), nor lp__ and lp_approx__ (Pathfinder), "
-        f"nor log_p__ and log_q__ (Laplace): it has {shown}. Stan before 2019 did not write "
-        "them for ADVI: use a later version"
+        f"nor log_p__ and log_q__ (Laplace), but {shown}",
+        hint="a table of data goes with --data, after a model; Stan before 2019 did not write "
+        "these columns for ADVI, a later version does",
     )
 
 
@@ -289,17 +290,19 @@ def _refuse_pathfinder(table: _Table) -> None:
     if num_paths > 1 and not (table.says_no("psis_resample") or table.says_no("calculate_lp")):
         raise InputFileError(
             f"{table.file} holds draws of {num_paths} paths after importance resampling, whose "
-            "ratios tell nothing about the approximation any more: run Pathfinder with "
-            "num_paths=1, or with save_single_paths=1 and check the file of each path "
-            "(psis_resample=0 alone leaves a mixture, whose density is not in the file)"
+            "ratios tell nothing about the approximation any more",
+            hint="run Pathfinder with num_paths=1, or with save_single_paths=1 and check the file "
+            "of each path "
+            "(psis_resample=0 alone leaves a mixture, whose density is not in the file)",
         )
     if "path__" in table.names:
         num_paths = len(np.unique(table.column("path__")))
     if num_paths > 1:
         raise InputFileError(
             f"{table.file} holds draws of {num_paths} paths, and lp_approx__ is the density of "
-            "each draw's own path, not of their mixture: run Pathfinder with num_paths=1, or "
-            "with save_single_paths=1 and check the file of each path"
+            "each draw's own path, not of their mixture",
+            hint="run Pathfinder with num_paths=1, or with save_single_paths=1 and check the file "
+            "of each path",
         )
     _refuse_missing_densities(table)
 
@@ -308,8 +311,8 @@ def _refuse_laplace(table: _Table) -> None:
     if table.says_no("jacobian"):
         raise InputFileError(
             f"{table.file}: with jacobian=0 log_p__ lacks the Jacobian of the constraints, so it "
-            "is not the density that log_q__ approximates on the same scale: run optimize and "
-            "laplace with jacobian=1"
+            "is not the density that log_q__ approximates on the same scale",
+            hint="run optimize and laplace with jacobian=1",
         )
     _refuse_missing_densities(table)
 
@@ -318,7 +321,8 @@ def _refuse_missing_densities(table: _Table) -> None:
     if table.says_no("calculate_lp"):
         raise InputFileError(
             f"{table.file}: with calculate_lp=0 the log densities of the model are missing, and "
-            "there are no ratios without them: run with calculate_lp=1"
+            "there are no ratios without them",
+            hint="run with calculate_lp=1",
         )
 
 

@@ -1,0 +1,116 @@
+"""`vicheck report`: a page of HTML from results that were saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+from zipfile import BadZipFile, ZipFile
+
+import typer
+from rich.text import Text
+
+from vicheck.cli.answering import require_places
+from vicheck.cli.application import app
+from vicheck.cli.failing import EX_USAGE, fail, fail_to_read, fail_to_write
+from vicheck.cli.pages import Command
+from vicheck.cli.printing import AsJson, telling, write, write_json
+from vicheck.errors import InputFileError
+
+if TYPE_CHECKING:
+    from vicheck.calibration.result import Calibration
+    from vicheck.checking.result import Check
+
+__all__: list[str] = []
+
+_HELP = """
+Write a report, one page of HTML that stands alone, from results that `vicheck check --save` or
+`vicheck vsbc --save` has written. A check and a calibration of the same model may go on one page;
+what a file holds is told by its content, in any order.
+"""
+
+_MORE = """
+Exit status:
+  0 when the page is written, whatever the verdicts; 64 and up for errors.
+
+Examples:
+  $ vicheck report check.npz
+  $ vicheck report check.npz vsbc.npz --out page.html
+  $ vicheck report vsbc.npz --json
+"""
+
+_SAVE = "--save of vicheck check and of vicheck vsbc writes such files"
+
+
+@app.command(
+    "report",
+    cls=Command,
+    help=_HELP,
+    short_help="Write a page of HTML from saved results.",
+    epilog=_MORE,
+)
+def _report(
+    results: Annotated[
+        list[str], typer.Argument(metavar="RESULT.npz", help="One saved result, or one of each.")
+    ],
+    out: Annotated[
+        str, typer.Option(metavar="FILE", help="Write the page to this file.")
+    ] = "report.html",
+    as_json: AsJson = False,
+) -> None:
+    """Read results, write the page and print its path."""
+    require_places(out)
+    paths: dict[str, str] = {}
+    for path in results:
+        kind = _kind(path)
+        if kind in paths:
+            fail(
+                f"{paths[kind]} and {path} both hold a {kind}",
+                EX_USAGE,
+                "give one check and one calibration, or one file alone",
+            )
+        paths[kind] = path
+    with telling("reading") as tell:
+        loaded = {kind: _load(kind, path) for kind, path in paths.items()}
+        tell("writing the report")
+        try:
+            written = _write(loaded, out)
+        except OSError as error:
+            fail_to_write(out, error)
+    if as_json:
+        verdicts = {kind: result.verdict.to_dict() for kind, result in loaded.items()}
+        write_json({"report": str(written), "verdicts": verdicts})
+    else:
+        write([Text(result.verdict.sentence) for result in loaded.values()])
+        write([Text(str(written), no_wrap=True)])
+
+
+def _kind(path: str) -> str:
+    """Tell what a file holds by the names of its arrays."""
+    try:
+        with ZipFile(path) as archive:
+            names = set(archive.namelist())
+    except OSError as error:
+        fail_to_read(path, error)
+    except BadZipFile:
+        raise InputFileError(f"{path} is not a .npz file", hint=_SAVE) from None
+    if "description.npy" in names and "probability.npy" in names:
+        return "calibration"
+    if {"description.npy", "log_p.npy", "log_q.npy"} <= names:
+        return "check"
+    raise InputFileError(f"{path} holds neither a check nor a calibration", hint=_SAVE)
+
+
+def _load(kind: str, path: str) -> Check | Calibration:
+    from vicheck.calibration.result import Calibration
+    from vicheck.checking.result import Check
+
+    return Check.load(path) if kind == "check" else Calibration.load(path)
+
+
+def _write(loaded: dict[str, Any], out: str) -> Path:
+    check = cast("Check | None", loaded.get("check"))
+    calibration = cast("Calibration | None", loaded.get("calibration"))
+    if check is None:
+        assert calibration is not None
+        return calibration.report(out)
+    return check.report(out, calibration=calibration)

@@ -1,0 +1,1 @@
+"""What vicheck runs on, and whether it works there."""

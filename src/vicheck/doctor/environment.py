@@ -1,0 +1,84 @@
+"""What vicheck runs on: versions, the machine, its devices, the cache, optional libraries."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from vicheck import __version__
+from vicheck.cache import cache_directory
+from vicheck.stats.smoothing import num_cores
+
+__all__ = ["cache", "devices", "extras", "machine", "versions"]
+
+_LIBRARIES = (
+    "numpy", "scipy", "numba", "jax", "jaxlib", "numpyro", "equinox", "optax", "pandas", "xarray",
+    "arviz-base", "matplotlib", "jinja2", "typer", "rich",
+)  # fmt: skip
+
+_EXTRAS = {
+    "blackjax": "blackjax",
+    "cmdstanpy": "cmdstanpy",
+    "dask": "distributed",
+    "parquet": "pyarrow",
+    "pymc": "pymc",
+    "pyro": "pyro-ppl",
+    "stan": "httpstan",
+}
+"""The package behind each optional extra, as it is installed."""
+
+
+def versions() -> dict[str, str | None]:
+    """Return versions by name, without importing anything; None for what is not installed."""
+    known = {"python": platform.python_version(), "vicheck": __version__}
+    return known | {name: _installed(name) for name in _LIBRARIES}
+
+
+def extras() -> dict[str, dict[str, str | None]]:
+    """Return package and version behind each optional extra; None for what is not installed."""
+    return {
+        extra: {"package": package, "version": _installed(package)}
+        for extra, package in _EXTRAS.items()
+    }
+
+
+def machine() -> dict[str, str | int | None]:
+    """Return the system, the cores that may be used, and the memory in bytes where it is known."""
+    return {"platform": platform.platform(), "cores": num_cores(), "memory": _memory()}
+
+
+def devices() -> list[str]:
+    """Return the devices that JAX sees, such as ``cpu:0``."""
+    import jax
+
+    return [f"{device.platform}:{device.id}" for device in jax.devices()]
+
+
+def cache() -> dict[str, str | int]:
+    """Return where compiled code is kept ("" for nowhere), and how many bytes there are."""
+    chosen = os.environ.get("JAX_COMPILATION_CACHE_DIR", str(cache_directory()))
+    files = Path(chosen).rglob("*") if chosen else ()
+    return {"directory": chosen, "bytes": sum(map(_size, files))}
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _memory() -> int | None:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # not on this system
+        return None
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except OSError:  # gone meanwhile
+        return 0

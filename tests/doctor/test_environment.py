@@ -1,0 +1,49 @@
+"""What vicheck runs on."""
+
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
+from vicheck.doctor import environment
+
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+
+
+def names_of(requirements):
+    return {requirement.split(">")[0].split("=")[0] for requirement in requirements}
+
+
+def test_every_dependency_has_its_version():
+    found = environment.versions()
+    assert names_of(PROJECT["dependencies"]) <= set(found)
+    assert found["numpy"] == version("numpy")
+
+
+def test_what_is_not_installed_has_none(monkeypatch):
+    monkeypatch.setattr(environment, "_LIBRARIES", ("numpy", "no-such-library"))
+    assert environment.versions()["no-such-library"] is None
+
+
+def test_every_extra_is_there_by_the_package_behind_it():
+    extras = PROJECT["optional-dependencies"]
+    found = environment.extras()
+    assert set(found) == set(extras) - {"dev", "bench"}
+    for extra, package in found.items():
+        assert package["package"] in names_of(extras[extra])
+
+
+def test_the_machine_and_its_devices():
+    machine = environment.machine()
+    assert machine["cores"] >= 1
+    assert machine["memory"] is None or machine["memory"] > 2**20
+    assert "cpu:0" in environment.devices()
+
+
+def test_the_cache_is_measured(monkeypatch, tmp_path):
+    (tmp_path / "below").mkdir()
+    (tmp_path / "one").write_bytes(b"12345")
+    (tmp_path / "below" / "two").write_bytes(b"123")
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path))
+    assert environment.cache() == {"directory": str(tmp_path), "bytes": 8}
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "")
+    assert environment.cache() == {"directory": "", "bytes": 0}
