@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-large lint types bench bench-fit bench-vsbc accuracy coverage paper horseshoe-nuts clean
+.PHONY: help demo test test-large lint types bench bench-fit bench-vsbc accuracy coverage paper horseshoe-nuts docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -27,6 +27,9 @@ lint: $(VENV)/.dev  ## style and formatting
 
 types: $(VENV)/.dev  ## type check of src
 	$(BIN)/mypy
+
+docs: $(VENV)/.docs  ## build the documentation in site/, strictly
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.bench  ## speed against peers, written to docs/
 	$(BIN)/python benchmarks/psis.py
@@ -52,7 +55,7 @@ coverage: $(VENV)/.run  ## coverage of khat's interval by simulation, written to
 	$(BIN)/python benchmarks/khat_coverage.py
 
 clean:  ## remove the environment and all caches
-	rm -rf $(VENV) .jax_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist vicheck-demo
+	rm -rf $(VENV) .jax_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site vicheck-demo
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -67,6 +70,10 @@ $(VENV)/.run: $(BIN)/python pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
 	$(INSTALL) --editable '.[dev]'
+	@touch $@ $(VENV)/.run
+
+$(VENV)/.docs: $(BIN)/python pyproject.toml constraints.txt
+	$(INSTALL) --editable '.[docs]'
 	@touch $@ $(VENV)/.run
 
 $(VENV)/.bench: $(VENV)/.dev

@@ -11,6 +11,7 @@ from typing import Any
 _FORMULA = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">\\[(\[](?P<latex>.*?)\\[)\]]</(?P=tag)>', re.DOTALL
 )
+_FUNCTION = re.compile("<mi>(log|ln)</mi>(?!<mo)")  # TeX has a space after it, MathML has none
 
 
 def on_page_content(content: str, page: Any, **_: Any) -> str:
@@ -27,4 +28,6 @@ def _mathml(found: re.Match[str], page: str) -> str:
     mathml = convert(latex, display="block" if block else "inline")
     if "\\" in mathml:
         raise PluginError(f"{page}: no MathML for {latex!r}")
+    mathml = mathml.replace("<mi>&#x0007E;</mi>", "<mo>&#x0223C;</mo>")  # a relation, with its space
+    mathml = _FUNCTION.sub(r'\g<0><mspace width="0.17em" />', mathml)
     return f'<div class="formula">{mathml}</div>' if block else mathml
