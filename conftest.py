@@ -19,6 +19,7 @@ collect_ignore = [] if find_spec("pyro") else ["docs/libraries-pyro.md"]  # make
 LONGEST = (
     "test_experiments.py", "libraries.md", "test_stan.py", "test_numpyro_guides.py",
     "test_blackjax.py", "test_cli_check.py", "test_cli_vsbc.py", "test_page.py", "test_pymc.py",
+    "when-it-fails.md", "index.md",
 )  # fmt: skip
 
 

@@ -28,6 +28,6 @@ def _mathml(found: re.Match[str], page: str) -> str:
     mathml = convert(latex, display="block" if block else "inline")
     if "\\" in mathml:
         raise PluginError(f"{page}: no MathML for {latex!r}")
-    mathml = mathml.replace("<mi>&#x0007E;</mi>", "<mo>&#x0223C;</mo>")  # a relation, with its space
+    mathml = mathml.replace("<mi>&#x0007E;</mi>", "<mo>&#x0223C;</mo>")  # a relation
     mathml = _FUNCTION.sub(r'\g<0><mspace width="0.17em" />', mathml)
     return f'<div class="formula">{mathml}</div>' if block else mathml
