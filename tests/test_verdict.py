@@ -195,3 +195,19 @@ def test_growth_beyond_the_noise_of_khat_is_a_caution():
 )
 def test_which_estimate_to_use(khat, shift, growth, use):
     assert choose_estimate(khat, 0.7, shift, growth) == use
+
+
+def test_a_khat_at_the_threshold_from_many_draws_is_not_called_a_lack_of_draws():
+    """The prior has lifted khat over the threshold by a hair: that is uncertain, not too few."""
+    size = 10_000
+    u = (np.arange(size) + 0.5) / size
+    for k in np.linspace(0.68, 0.72, 41):  # a tail that is known to give khats on both sides
+        found = vicheck.psis(-k * np.log1p(-u))
+        if found.khat >= 0.7 and found.exceedance_probability < 0.5:
+            break
+    else:
+        pytest.fail("no such khat among these")
+    verdict = vicheck.judge_psis(found)
+    assert verdict.level == "unreliable"
+    assert "is not reliable" in str(verdict)
+    assert any("khat is uncertain" in finding.sentence for finding in verdict.findings)

@@ -11,6 +11,9 @@ __all__ = ["judge_psis"]
 _UNSURE_ABOVE = 0.05
 """A verdict is unsure when the threshold has this much posterior probability on its other side."""
 
+_ENOUGH_DRAWS = 1000
+"""With fewer, khat leans on its prior."""
+
 _IMPROVE = (
     "run the optimiser to convergence, reparametrise the model (non-centred instead of centred), "
     "use a richer family, or use MCMC"
@@ -19,7 +22,7 @@ _IMPROVE = (
 _UNDEFINED_HINTS = {
     PsisStatus.TIED_AT_MAXIMUM: "look for clipped or rounded log densities",
     PsisStatus.TIED_AT_CUTOFF: "look for repeated draws or rounded log densities",
-    PsisStatus.TOO_FEW_DRAWS: "draw at least 1000 times from q",
+    PsisStatus.TOO_FEW_DRAWS: f"draw at least {_ENOUGH_DRAWS} times from q",
     PsisStatus.TOO_FEW_POSITIVE: "q puts mass where p is zero: check supports and constraints",
     PsisStatus.ALL_ZERO: "q and p do not overlap: check supports, constraints and the data",
     PsisStatus.NOT_FINITE: "find the draws where log_p or log_q is not finite, and why",
@@ -97,14 +100,15 @@ def _judge_khat(result: PsisResult) -> Finding:
             evidence=evidence,
             hint="Report estimates with the smoothed weights and their errors, not plain ones.",
         )
-    if result.exceedance_probability < 0.5:  # the weak prior has lifted khat over the threshold
+    few = result.num_draws < _ENOUGH_DRAWS
+    if few and result.exceedance_probability < 0.5:  # the weak prior has lifted khat above it
         return Finding(
             severity="bad",
             sentence=(
                 f"Too few draws to call the approximation reliable: {khat} is above {threshold}."
             ),
             evidence=evidence,
-            hint="Draw at least 1000 times from q.",
+            hint=f"Draw at least {_ENOUGH_DRAWS} times from q.",
         )
     return Finding(
         severity="bad",
