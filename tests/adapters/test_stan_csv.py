@@ -7,7 +7,7 @@ from scipy import stats
 
 import vicheck
 from tests.gaussians import CORRELATED, FACTOR, LOC, constant_of, constrained, made_up
-from vicheck.adapters.stan.csv_files import draws_of_stan_csv, is_stan_csv, read_stan_csv
+from vicheck.adapters.stan.csv_files import draws_of_stan_csv, read_stan_csv
 from vicheck.checking.run import check
 from vicheck.errors import InputFileError
 from vicheck.stats.gaussian_recovery import recover_gaussian
@@ -236,7 +236,6 @@ def test_model_with_simplex_matrix_and_integers():
 )
 def test_files_of_cmdstan_that_cannot_be_checked(name, message):
     path = REFERENCE / f"cmdstan_eight_schools_cp_{name}.csv"
-    assert is_stan_csv(path.read_bytes())
     with pytest.raises(InputFileError, match=message):
         read_stan_csv(path)
 
@@ -321,24 +320,6 @@ def test_byte_order_mark_and_windows_line_ends():
     plain = read_text(advi_text())
     draws = draws_of_stan_csv(content, "windows.csv")
     np.testing.assert_array_equal(draws.log_q, plain.log_q)
-    assert is_stan_csv(content)
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        (CENTRED.read_bytes(), True),
-        (advi_text(header="").encode(), True),
-        (b"\n# made by hand\nlp_approx__, lp__, x\n1,2,3\n", True),
-        (b"# stan_version_major = 2\nx,y\n1,2\n", True),
-        (b"log_p,log_q\n1,2\n", False),
-        (b"# Stan is mentioned\nlog_ratios\n1\n", False),
-        (b"\x93NUMPY\x01\x00lp__", False),
-        (b"", False),
-    ],
-)
-def test_stan_csv_is_recognised_by_content(content, expected):
-    assert is_stan_csv(content) is expected
 
 
 def test_one_path_or_a_sequence_of_one():

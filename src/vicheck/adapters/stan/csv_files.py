@@ -18,7 +18,7 @@ from vicheck.errors import InputFileError
 from vicheck.stats.constraint_search import Columns, recover_from_columns
 from vicheck.stats.psis import psis_quietly
 
-__all__ = ["draws_of_stan_csv", "is_stan_csv", "read_stan_csv"]
+__all__ = ["draws_of_stan_csv", "read_stan_csv"]
 
 Floats = NDArray[np.float64]
 StrPath = str | os.PathLike[str]
@@ -119,19 +119,6 @@ def draws_of_stan_csv(content: bytes, name: str) -> Draws:
         notes=tuple(notes + left_out),
         unnormalized=unnormalized,
     )
-
-
-def is_stan_csv(content: bytes) -> bool:
-    """Tell from its content whether a file was written by Stan, by whichever of its methods."""
-    for line in content.removeprefix(b"\xef\xbb\xbf").splitlines():
-        text = line.strip()
-        if text.startswith(b"#"):
-            if b"stan_version_major" in text or b"enerated by Stan" in text:
-                return True
-        elif text:
-            names = {cell.strip(b' "') for cell in text.split(b",")}
-            return not names.isdisjoint(column.encode() for column in _NO_PARAMETERS)
-    return False
 
 
 @dataclass(frozen=True, eq=False)
