@@ -25,8 +25,8 @@ ALLOWED = {
     "nuts": {"model", "records", "errors"},
     "verdict": {"stats", "records", "errors"},
     "adapters": {"cache", "compiling", "draws", "errors", "model", "records", "stats"},
-    "plots": {"records", "stats"},
-    "report": {"durable_files", "plots", "provenance", "records"},
+    "plots": {"errors", "records", "stats"},
+    "report": {"durable_files", "errors", "plots", "provenance", "records"},
     "checking": {
         "adapters", "draws", "errors", "model", "nuts", "provenance", "records", "report", "stats",
         "verdict", "vi",

@@ -9,6 +9,7 @@ __all__ = [
     "InputFileError",
     "MissingExtraError",
     "ModelError",
+    "NothingToShowError",
     "StoreError",
     "UndefinedKhatWarning",
     "require_extra",
@@ -61,3 +62,7 @@ def require_extra(extra: str) -> None:
         raise MissingExtraError(
             f"this needs {module}, which is not installed", hint=f"pip install 'vicheck[{extra}]'"
         )
+
+
+class NothingToShowError(ValueError):
+    """A figure was asked for whose numbers do not exist; the message is for readers."""

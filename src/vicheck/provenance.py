@@ -22,8 +22,10 @@ class Provenance(Record):
 
     settings: dict[str, Any]
     """Options and seeds by name."""
-    data: str
-    """A fingerprint of the data or, where these are not known, of the draws."""
+    subject: str
+    """What the fingerprint is one of: "data", "draws" or "model and data"."""
+    fingerprint: str
+    """Tells one subject from another; empty where there is none."""
     versions: dict[str, str]
     """Of Python and of the libraries that computed the numbers."""
     code: str = ""
@@ -41,8 +43,11 @@ def fingerprint_of_arrays(arrays: Mapping[str, Any]) -> str:
     digest = hashlib.sha256()
     for name in sorted(arrays):
         array = np.asarray(arrays[name])
-        digest.update(f"{name} {array.shape} {array.dtype.str}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update(f"{name} {array.shape} {array.dtype.str}".encode("utf-8", "replace"))
+        if array.dtype.hasobject:  # whose bytes are addresses
+            digest.update(repr(array.tolist()).encode("utf-8", "replace"))
+        else:
+            digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()[:16]
 
 

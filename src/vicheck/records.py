@@ -366,6 +366,8 @@ class Average(Record):
         if not np.isfinite(self.mean):
             return "infinite"
         # Rounding error of an exact q is shown as 0, and 0.0 turns -0 into it.
+        if np.isnan(self.low):  # of a single dataset
+            return f"{round(self.mean, 6) + 0.0:.3g} nats"
         mean, low, high = (round(each, 6) + 0.0 for each in (self.mean, self.low, self.high))
         return f"{mean:.3g} [{low:.3g}, {high:.3g}] nats"
 

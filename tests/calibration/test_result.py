@@ -322,3 +322,20 @@ def test_uniformity_is_stricter():
     assert list(table["inside"]) == [False, True]
     assert table.loc["x", "p_adjusted"] < 1e-6
     assert (table["p_adjusted"] >= table["p_value"]).all()
+
+
+def test_unknown_statuses_and_equal_names_are_refused(some):
+    with pytest.raises(ValueError, match="status BANANA, but there are: CONVERGED"):
+        calibration(30, statuses={1: "BANANA"})
+    names = ["a", "a", *some.quantities[2:]]
+    with pytest.raises(ValueError, match="different names, got 'a' twice"):
+        Calibration(some.data.assign_coords(quantity=names))
+
+
+def test_the_code_of_a_run_names_what_was_chosen():
+    some = calibration(attrs={"chosen": "['tau']", "num_datasets": 500, "time_limit": 2.0})
+    assert some.provenance.code == (
+        "vicheck.vsbc(model, quantities=['tau'], family='mean_field', solver='deterministic', "
+        "num_datasets=500, num_draws=1000, seed=4, time_limit=2.0)"
+    )
+    assert some.provenance.settings["seed"] == 4

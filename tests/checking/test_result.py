@@ -164,3 +164,29 @@ def test_to_dict_is_plain(of_fit):
     assert plain["verdict"]["level"] == of_fit.verdict.level
     assert plain["moments"]["tau"]["use"] in ("vi", "psis", "neither")
     assert plain["convergence"]["status"] == "CONVERGED"
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 0.1, -3e8])
+def test_a_constant_is_known_exactly(value):
+    z, log_p, log_q = normal_draws()
+    table = vicheck.check_draws({"c": np.full(len(z), value), "z": z}, log_p, log_q).moments
+    row = table.loc["c"]
+    assert row["vi_mean"] == row["psis_mean"] == value
+    assert row["vi_sd"] == row["psis_sd"] == row["mcse"] == row["shift"] == 0.0
+    assert row["use"] == "vi"
+
+
+def test_names_must_differ():
+    z, log_p, log_q = normal_draws()
+    with pytest.raises(ValueError, match=r"different names, got 'x\[0\]' twice"):
+        vicheck.check_draws({"x": z, "x[0]": z[:, 0]}, log_p, log_q)
+    with pytest.raises(ValueError, match="at least one column"):
+        vicheck.check_draws(z[:, :0], log_p, log_q)
+
+
+def test_the_code_of_a_check_repeats_its_quantities(of_fit):
+    model = vicheck.from_numpyro(models.eight_schools_noncentred, **models.EIGHT_SCHOOLS)
+    some = vicheck.check(vicheck.fit(model), num_draws=500, quantities=["tau"])
+    again = eval(some.provenance.code, {"vicheck": vicheck, "model": model})
+    assert again.names == some.names == ("tau",)
+    assert np.array_equal(again.values, some.values)

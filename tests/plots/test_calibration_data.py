@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.calibration.made import calibration
+from tests.plots.subjects import normal_check
 from vicheck.plots import datasets_data, ecdf_difference_data, histograms_data
 
 BIASED = {"tau": (1.0, 1.0), "mu": (0.0, 1.0), "phi": (-0.7, 1.0)}
@@ -53,8 +54,33 @@ def test_the_ecdf_is_above_zero_where_q_sits_too_high(biased):
 def test_quantities_can_be_named(biased):
     assert [one.name for one in histograms_data(biased, ["mu", "tau"])] == ["mu", "tau"]
     assert [one.name for one in ecdf_difference_data(biased, most=1)] == ["tau"]
-    with pytest.raises(ValueError, match=r"quantities has nu, but the calibration has: tau, mu"):
-        histograms_data(biased, ["nu"])
+
+
+@pytest.mark.parametrize(
+    ("quantities", "most", "message"),
+    [
+        (["nu"], 6, "quantities has nu, but the calibration has: tau, mu"),
+        ([3], 6, "quantities has 3"),
+        ("tau", 6, "a list of names, got the string 'tau'"),
+        ([], 6, "at least one name"),
+        (None, 0, "most must be at least 1, got 0"),
+    ],
+)
+def test_what_is_not_there_cannot_be_drawn(biased, quantities, most, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        histograms_data(biased, quantities, most)
+
+
+@pytest.mark.parametrize("data", [histograms_data, ecdf_difference_data, datasets_data])
+def test_anything_but_a_calibration_is_refused(data):
+    with pytest.raises(TypeError, match=r"calibration must come from vicheck.vsbc, got Check"):
+        data(normal_check())
+
+
+def test_the_halves_of_a_histogram_are_counted_whatever_its_bins(biased):
+    one = histograms_data(calibration(50, tau=(1.0, 1.0)))[0]
+    assert len(one.counts) % 2 == 1
+    assert one.num_below + one.num_above == 50
 
 
 def test_datasets_have_their_statuses_and_sorted_khats():

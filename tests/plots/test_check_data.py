@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import genpareto
 
 import vicheck
+from tests.calibration.made import calibration
 from tests.plots.subjects import funnel_check, normal_check
 from vicheck.plots import khat_growth_data, khat_scale_data, pairs_data, tail_data, trace_data
 from vicheck.records import Convergence, FitStatus, GradientTest
@@ -41,7 +42,7 @@ def test_the_tail_is_that_of_psis():
     check = normal_check()
     data = tail_data(check)
     ordered = np.sort(check.log_ratios)[::-1]
-    mean = np.logaddexp.reduce(check.psis.log_weights + check.psis.log_normalizer) - np.log(8000)
+    mean = np.log(np.exp(check.log_ratios).mean())
     assert data.share[0] == 0.5 / 8000
     assert data.share[-1] == (check.psis.tail_length - 0.5) / 8000
     assert data.log_ratios[0] == pytest.approx((ordered[0] - mean) / np.log(10))
@@ -49,7 +50,7 @@ def test_the_tail_is_that_of_psis():
         (ordered[check.psis.tail_length - 1] - mean) / np.log(10)
     )
     # What is shown as smoothed is what PSIS has put there.
-    smoothed = np.sort(check.psis.log_weights)[::-1] + np.log(8000)
+    smoothed = np.sort(check.psis.log_weights)[::-1] + check.psis.log_normalizer - mean
     assert data.log_smoothed[0] == pytest.approx(smoothed[0] / np.log(10))
     assert data.log_smoothed[-1] == pytest.approx(smoothed[check.psis.tail_length - 1] / np.log(10))
     assert (np.diff(data.log_ratios) <= 0).all()
@@ -115,6 +116,45 @@ def test_clouds_have_the_same_number_of_draws():
     for pair in pairs_data(normal_check(), num_pairs=2):
         assert pair.q.count.sum() == pair.reweighted.count.sum() == 1500
         assert (pair.q.count == 1).all()
+
+
+def test_no_ratio_is_more_than_the_number_of_draws_times_the_mean():
+    size = 2000
+    log_ratios = 30.0 * np.random.default_rng(1).exponential(size=size)
+    data = tail_data(vicheck.check_draws(np.zeros((size, 1)), log_ratios, np.zeros(size)))
+    assert data.log_ratios.max() <= np.log10(size)
+
+
+def test_what_does_not_vary_takes_no_pairs_place():
+    """Thirty constants, and as many with a NaN, come before five that vary."""
+    z = np.random.default_rng(1).normal(size=(2000, 65))
+    z[:, :30] = 0.1
+    z[7, 30:60] = np.nan
+    log_q = -0.5 * (z[:, 60:] ** 2).sum(axis=1)
+    pairs = pairs_data(vicheck.check_draws(z, 1.3 * log_q, log_q))
+    assert {name for pair in pairs for name in (pair.x_name, pair.y_name)} <= {
+        f"x[{column}]" for column in range(60, 65)
+    }
+
+
+def test_whole_numbers_and_huge_ones_can_be_drawn():
+    rng = np.random.default_rng(1)
+    values = {"count": 1.0 + rng.geometric(0.6, 2000), "large": 1e120 * rng.normal(size=2000)}
+    log_q = -0.5 * rng.normal(size=2000) ** 2
+    assert len(pairs_data(vicheck.check_draws(values, 1.2 * log_q, log_q))) == 1
+
+
+@pytest.mark.parametrize(
+    "data", [khat_growth_data, khat_scale_data, pairs_data, tail_data, trace_data]
+)
+def test_anything_but_a_check_is_refused(data):
+    with pytest.raises(TypeError, match=r"check must come from vicheck.check, got Calibration"):
+        data(calibration())
+
+
+def test_the_number_of_pairs_is_positive():
+    with pytest.raises(ValueError, match="num_pairs must be at least 1, got 0"):
+        pairs_data(normal_check(), 0)
 
 
 @pytest.mark.parametrize("data", [tail_data, trace_data])

@@ -66,6 +66,18 @@ def test_a_khat_beyond_the_scale_is_pointed_to():
     assert axes.get_xlim() == (-0.3, 1.5)
 
 
+def test_a_khat_below_the_scale_is_pointed_to_as_well():
+    size = 2000
+    ratios = np.random.default_rng(1).uniform(1.0, 2.0, size)  # a tail that ends
+    below = vicheck.check_draws(np.zeros((size, 1)), np.log(ratios), np.zeros(size))
+    assert below.khat < -0.3
+    assert any(line.get_marker() == "<" for line in plots.khat_scale(below).axes[0].lines)
+
+
+def test_figures_have_a_ground_of_their_own(check):
+    assert plots.tail(check).get_facecolor() == (1.0, 1.0, 1.0, 1.0)
+
+
 def test_long_names_keep_their_beginning_and_index():
     assert shorten("tau") == "tau"
     name = shorten("a_very_long_name_of_a_parameter[1234567]")

@@ -13,8 +13,9 @@ import pytest
 import vicheck
 from tests.calibration.made import calibration
 from tests.plots.subjects import funnel_check, normal_check
+from vicheck.records import Measure, PooledModes, Predictive
 from vicheck.report.page import report_html
-from vicheck.report.tables import ROWS_SHOWN, show
+from vicheck.report.tables import ROWS_SHOWN, show, show_to
 
 NASTY = (
     "<script>alert(1)</script>",
@@ -42,22 +43,22 @@ class Elements(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def bad():
+def funnel():
     return funnel_check()
 
 
 @pytest.fixture(scope="module")
-def pages(bad):
+def pages(funnel):
     some = calibration(tau=(1.0, 1.0), mu=(0.0, 1.0))
     return {
         "good": report_html(check=normal_check()),
-        "bad": report_html(check=bad),
+        "funnel": report_html(check=funnel),
         "vsbc": report_html(calibration=some),
-        "both": report_html(check=bad, calibration=some),
+        "both": report_html(check=funnel, calibration=some),
     }
 
 
-@pytest.mark.parametrize("kind", ["good", "bad", "vsbc", "both"])
+@pytest.mark.parametrize("kind", ["good", "funnel", "vsbc", "both"])
 def test_a_page_stands_alone(pages, kind):
     page = pages[kind]
     assert page.lstrip().startswith("<!doctype html>")
@@ -74,7 +75,7 @@ def test_a_page_stands_alone(pages, kind):
     assert "url(http" not in page
 
 
-@pytest.mark.parametrize("kind", ["good", "bad", "vsbc", "both"])
+@pytest.mark.parametrize("kind", ["good", "funnel", "vsbc", "both"])
 def test_headings_are_in_order(pages, kind):
     levels = Elements(pages[kind]).levels
     assert levels[0] == 1
@@ -82,7 +83,7 @@ def test_headings_are_in_order(pages, kind):
     assert all(after - before <= 1 for before, after in pairwise(levels))
 
 
-@pytest.mark.parametrize("kind", ["good", "bad", "vsbc", "both"])
+@pytest.mark.parametrize("kind", ["good", "funnel", "vsbc", "both"])
 def test_every_picture_has_a_text_in_its_place(pages, kind):
     elements = Elements(pages[kind])
     labels = [
@@ -95,10 +96,10 @@ def test_every_picture_has_a_text_in_its_place(pages, kind):
     assert len(set(labels)) == len(labels)
 
 
-def test_the_order_is_verdict_scale_what_to_do_why_quantities_pairs_divergences(bad, pages):
-    page = pages["bad"]
+def test_the_order_is_verdict_scale_what_to_do_why_quantities_pairs_divergences(funnel, pages):
+    page = pages["funnel"]
     parts = (
-        bad.verdict.sentence, "khat, the shape of the tail", "What to do", bad.verdict.code,
+        funnel.verdict.sentence, "khat, the shape of the tail", "What to do", funnel.verdict.code,
         "Why: the ratios", "Quantities", "Where q and the posterior differ most",
         "How far apart", "How it was made",
     )  # fmt: skip
@@ -117,7 +118,7 @@ def test_how_it_was_made_can_be_repeated(tmp_path):
     check = normal_check().with_command("vicheck check 'a file.csv' --report x.html")
     page = report_html(check=check)
     assert "vicheck check &#39;a file.csv&#39; --report x.html" in page
-    assert check.provenance.data in page
+    assert check.provenance.fingerprint in page
     assert f"numpy {np.__version__}" in page
     some = calibration(attrs={"num_datasets": 500})
     assert "vicheck.vsbc(model, family=&#39;mean_field&#39;" in report_html(calibration=some)
@@ -207,6 +208,101 @@ def test_a_check_that_kept_no_draws_makes_a_page():
     assert "x[0]" in page
 
 
+def rows_of(page, number=0):
+    found = re.findall(r'application/json">(.*?)</script>', page, re.DOTALL)
+    return json.loads(found[number])
+
+
+def test_both_parts_share_the_room_and_escapes_count():
+    rng = np.random.default_rng(1)
+    names = [f"{'<' * 60}{index}" for index in range(6000)]
+    check = vicheck.check_draws(
+        rng.normal(size=(50, 6000)), rng.normal(size=50), np.zeros(50), names=names
+    )
+    some = calibration(20, **dict.fromkeys(names, (0.0, 1.0)))
+    page = report_html(check=check, calibration=some)
+    assert len(page.encode()) < 2_000_000
+    assert 50 < len(rows_of(page)) < 6000
+    assert 50 < len(rows_of(page, 1)) < 6000
+
+
+@pytest.mark.parametrize("num_datasets", [1, 19, 205, 297])
+def test_any_number_of_datasets_makes_a_page(num_datasets):
+    page = report_html(calibration=calibration(num_datasets))
+    assert "nan" not in re.sub(r"<style>.*?</style>|<script.*?</script>", "", page, flags=re.DOTALL)
+
+
+def test_a_quantity_without_probabilities_is_on_the_page_without_a_picture():
+    data = calibration(100).data.copy(deep=True)
+    data["probability"][:, 1] = np.nan
+    page = report_html(calibration=vicheck.Calibration(data))
+    assert "Histogram of the calibration probabilities of theta[0]" not in page
+    row = next(row for row in rows_of(page) if row[0] == "theta[0]")
+    assert set(row[2:]) == {None}
+
+
+def test_numbers_are_shown_as_far_as_they_are_known():
+    z = np.random.default_rng(1).normal(size=(4000, 1))
+    log_q = -0.5 * z[:, 0] ** 2
+    year = {"year": 2018.4 + 0.01 * z[:, 0]}
+    page = report_html(check=vicheck.check_draws(year, log_q + 0.3 * z[:, 0], log_q))
+    row = rows_of(page)[0]
+    assert abs(float(row[1]) - 2018.4) < 0.001
+    assert abs(float(row[3]) - 2018.403) < 0.001
+    assert row[1] != row[3]
+    assert show_to(5.0, 0.0) == "5"
+    assert show_to(1234.5678, 0.02) == "1234.568"
+
+
+def test_the_texts_of_pictures_are_those_of_their_numbers():
+    check = normal_check()
+    page = report_html(check=check)
+    assert f"{show(check.khat)} with 8000." in page
+    odd = calibration(50, tau=(1.0, 1.0))
+    p = odd.probabilities.to_numpy()
+    assert f"{(p < 0.5).sum()} in the lower half, {(p > 0.5).sum()} in the upper" in report_html(
+        calibration=odd
+    )
+
+
+def test_few_draws_and_impossible_ones_make_a_page():
+    for size in (1, 20, 300):
+        z = np.random.default_rng(1).normal(size=(size, 2))
+        log_p = -0.5 * (z**2).sum(axis=1)
+        for given in (log_p, np.full(size, -np.inf)):
+            assert "<h1>" in report_html(check=vicheck.check_draws(z, given, 0.9 * log_p))
+
+
+def test_held_out_data_and_other_optima_are_shown(of_fit):
+    measure = Measure(-3.5, 0.1)
+    held_out = replace(of_fit, predictive=Predictive(measure, measure, 7))
+    assert "Log predictive density of 7 held-out points: VI -3.5" in report_html(check=held_out)
+    pooled = PooledModes(0.1, measure, 0.2, np.array([0.8, 0.2]), np.zeros((2, 10)))
+    page = report_html(check=replace(of_fit, pooled=pooled))
+    assert "share of the posterior" in page
+    assert "20.0%" in page
+    assert "misses another mode" in page
+    assert "What to do</h3>\n<p>Report estimates with the smoothed" not in page
+
+
+def test_a_color_in_a_name_stays_a_name():
+    some = calibration(**{"#0072B2": (0.0, 1.0)})
+    page = report_html(calibration=some)
+    assert re.search(r"<text[^>]*>#0072B2</text>", page)
+
+
+@pytest.mark.parametrize("kind", ["funnel", "both"])
+def test_no_two_elements_have_the_same_id_but_shared_definitions(pages, kind):
+    elements = Elements(pages[kind])
+    ids = [attributes["id"] for attributes in elements.attributes if attributes.get("id")]
+    assert not [each for each in ids if re.fullmatch(r"[a-z0-9]+_\d+", each)]
+
+
+def test_the_other_kind_is_refused(funnel):
+    with pytest.raises(TypeError, match=r"calibration must come from vicheck.vsbc, got Check"):
+        report_html(check=funnel, calibration=funnel)
+
+
 def test_writing_returns_the_path_and_replaces(tmp_path):
     path = tmp_path / "page.html"
     path.write_text("old")
@@ -229,10 +325,10 @@ def test_neither_is_an_error():
         report_html()
 
 
-def test_notebooks_show_a_card(bad):
-    card = bad._repr_html_()
+def test_notebooks_show_a_card(funnel):
+    card = funnel._repr_html_()
     assert card.lstrip().startswith("<div")
-    assert bad.verdict.hint.split("`")[0] in card
+    assert funnel.verdict.hint.split("`")[0] in card
     assert "`" not in card
     assert "<script" not in card
     assert card.count("<tr>") == 4

@@ -18,18 +18,19 @@ def provenance_of(attributes: Mapping[Any, Any]) -> Provenance:
     settings = {
         "true parameters from": "the fitted q" if given.get("kind") == "posterior" else "the prior",
         "family": given.get("family"),
-        "rank": given.get("rank"),
+        "rank": given.get("rank") or None,
         "solver": given.get("solver"),
         **options,
         "datasets": given.get("num_datasets"),
         "draws from each q": given.get("num_draws"),
-        "seconds a fit may take": given.get("time_limit"),
+        "seconds a fit may take": given.get("time_limit") or None,
+        "quantities": given.get("chosen"),
         "seed": given.get("seed"),
     }
     return Provenance(
-        settings={name: value for name, value in settings.items() if value not in (None, "", 0)}
-        | {"seed": given.get("seed", "")},
-        data=str(given.get("model", "")),
+        settings={name: value for name, value in settings.items() if value not in (None, "")},
+        subject="model and data",
+        fingerprint=str(given.get("model", "")),
         versions=json.loads(given.get("versions") or "{}")
         or {"vicheck": str(given.get("version", ""))},
         code=_code(given, options),
@@ -40,8 +41,9 @@ def _code(given: Mapping[str, Any], options: Mapping[str, Any]) -> str:
     """Return the call, for vicheck's own fits of one run: merged runs have several seeds."""
     if not given.get("family") or not isinstance(given.get("seed"), int):
         return ""
-    more = {"rank": given["rank"]} if given.get("rank") else {}
+    more = {name: given[name] for name in ("rank", "time_limit") if given.get(name)}
     more |= {"posterior": True} if given.get("kind") == "posterior" else {}
     names = ("family", "solver", "num_datasets", "num_draws", "seed")
     settings = {name: given[name] for name in names if name in given}
-    return python_call("vicheck.vsbc", "model", **settings, **more, **options)
+    chosen = [f"quantities={given['chosen']}"] if given.get("chosen") else []
+    return python_call("vicheck.vsbc", "model", *chosen, **settings, **more, **options)

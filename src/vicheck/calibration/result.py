@@ -73,6 +73,17 @@ class Calibration:
                 raise ValueError(
                     f"data must have a variable {name!r} with dimensions {dims}, got {found}"
                 )
+        names = self.data["quantity"].to_numpy().tolist()
+        if len(set(names)) != len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"data must have quantities of different names, got {twice!r} twice")
+        known = FitStatus.__members__
+        unknown = sorted({*self.data["status"].to_numpy().tolist()} - {*known})
+        if unknown:
+            raise ValueError(
+                f"data has the status {', '.join(map(str, unknown))}, but there are: "
+                f"{', '.join(known)}"
+            )
 
     @property
     def probabilities(self) -> xr.DataArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import nullcontext
 from dataclasses import replace
@@ -184,6 +184,10 @@ def vsbc(
 
         chunks = compute_chunks(work, kept, executor, tell)
     calibration = _calibration(work, chunks, described)
+    if quantities is not None:
+        functions = isinstance(quantities, Mapping)
+        chosen = "quantities" if functions else repr(list(quantities))
+        calibration = replace(calibration, data=calibration.data.assign_attrs(chosen=chosen))
     return replace(calibration, seconds=time.perf_counter() - start)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,7 +55,7 @@ def convergence_of(fit: Fit, seed: int) -> Convergence:
     )
 
 
-def provenance_of(fit: Fit, num_draws: int, seed: int) -> Provenance:
+def provenance_of(fit: Fit, num_draws: int, seed: int, more: Mapping[str, str]) -> Provenance:
     """Say what a check of a fit rests on."""
     fitted = python_call(
         "vicheck.fit", "model", family=fit.family, solver=fit.solver, seed=fit.seed, **fit.options
@@ -68,9 +69,16 @@ def provenance_of(fit: Fit, num_draws: int, seed: int) -> Provenance:
             "seed of the check": seed,
             "draws": num_draws,
         },
-        data=fingerprint_of_arrays(fit.model.data),
+        subject="data",
+        fingerprint=fingerprint_of_arrays(fit.model.data) if fit.model.data else "",
         versions=versions_of("numpy", "scipy", "jax", "numpyro"),
-        code=python_call("vicheck.check", fitted, num_draws=num_draws, seed=seed),
+        code=python_call(
+            "vicheck.check",
+            fitted,
+            *(f"{name}={value}" for name, value in more.items()),
+            num_draws=num_draws,
+            seed=seed,
+        ),
     )
 
 

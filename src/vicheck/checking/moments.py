@@ -66,13 +66,13 @@ def moments_table(
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # undefined: NaN in the table says so
                 columns["khat"] = khat_of(block, log_ratios, center=columns["psis_mean"])
+        _settle_constants(block, columns)
         blocks.append(pd.DataFrame(columns))
     table = pd.concat(blocks, ignore_index=True)
     table.index = pd.Index(names)
     with np.errstate(divide="ignore", invalid="ignore"):
         moved = table["psis_mean"] - table["vi_mean"]
         growth = np.log(table["psis_sd"] / table["vi_sd"])
-        # A constant quantity has sd 0, and is not shifted by rounding.
         constant = (table["psis_sd"] == 0.0) & (table["vi_sd"] == 0.0)
         table["shift"] = (moved / table["psis_sd"]).mask(constant, 0.0)
     table["use"] = [
@@ -80,6 +80,14 @@ def moments_table(
         for khat, moved, grown in zip(table["khat"], table["shift"], growth, strict=True)
     ]
     return table[list(COLUMNS)]
+
+
+def _settle_constants(block: Floats, columns: dict[str, Floats]) -> None:
+    """Give constant quantities their value and an sd of 0, which rounding would not."""
+    constant = np.flatnonzero(block.max(axis=0) == block.min(axis=0))
+    for name, column in columns.items():
+        known = constant[np.isfinite(column[constant])]
+        column[known] = block[0, known] if name.endswith("_mean") else 0.0
 
 
 def unknown_moments(names: tuple[str, ...]) -> pd.DataFrame:

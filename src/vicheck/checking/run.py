@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -120,7 +121,7 @@ def check(
         predictive=None if test_data is None else _predictive(fit, test_data, seed),
         title=f"{fit.family} fit of {fit.model.dim} parameters ({fit.solver})",
         elbo_trace=fit.solution.elbo_trace,
-        provenance=provenance_of(fit, num_draws, seed),
+        provenance=provenance_of(fit, num_draws, seed, _told(quantities, reference, test_data)),
         seconds=fit.seconds + time.perf_counter() - start,
     )
     if reference is None:
@@ -182,6 +183,17 @@ def check_draws(
     return check(Draws(arrays, p, q, notes=_scale_notes(arrays, q)))
 
 
+def _told(quantities: Quantities | None, reference: Any, test_data: Any) -> dict[str, str]:
+    """Return further arguments of a check as they would be typed."""
+    told = {"reference": "reference"} if reference is not None else {}
+    if test_data is not None:
+        told["test_data"] = "test_data"
+    if quantities is not None:
+        named = not isinstance(quantities, Mapping)
+        told["quantities"] = repr(list(quantities)) if named else "quantities"
+    return told
+
+
 def _require_rows(arrays: Mapping[str, Floats], num_draws: int) -> None:
     """Raise unless there is a row for every draw: functions may have been written for one."""
     for name, array in arrays.items():
@@ -232,7 +244,8 @@ def _check_given(draws: Draws, quantities: Quantities | None) -> Check:
         elbo_trace=draws.elbo_trace,
         provenance=Provenance(
             settings={"draws": draws.num_draws},
-            data=fingerprint_of_arrays(arrays | {"log_p": draws.log_p, "log_q": draws.log_q}),
+            subject="draws",
+            fingerprint=fingerprint_of_arrays({"log_p": draws.log_p, "log_q": draws.log_q}),
             versions=versions_of("numpy", "scipy"),
         ),
         seconds=time.perf_counter() - start,
@@ -269,6 +282,8 @@ def _named(
             raise ValueError("draws must hold at least one array, got an empty dictionary")
         return {name: np.asarray(array, float) for name, array in draws.items()}
     array = np.asarray(draws, float)
+    if array.ndim == 2 and not array.shape[1]:
+        raise ValueError(f"draws must have at least one column, got shape {array.shape}")
     if array.ndim != 2 or len(array) != num_draws:
         raise ValueError(
             f"draws must have shape ({num_draws}, d), one row for each value of log_p, "
@@ -285,11 +300,15 @@ def _named(
 
 
 def _labels(shapes: Mapping[str, tuple[int, ...]]) -> tuple[str, ...]:
-    return tuple(
+    labels = tuple(
         name if not index else f"{name}[{', '.join(map(str, index))}]"
         for name, shape in shapes.items()
         for index in np.ndindex(*shape)
     )
+    if len(set(labels)) != len(labels):
+        twice = Counter(labels).most_common(1)[0][0]
+        raise ValueError(f"quantities must have different names, got {twice!r} twice")
+    return labels
 
 
 @dataclass(frozen=True)

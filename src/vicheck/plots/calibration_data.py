@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.plots.subjects import require_calibration, require_names
 from vicheck.stats.uniformity import simultaneous_band
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ class Histogram:
     counts: NDArray[np.int64]
     mirrored: NDArray[np.int64]
     """Counts of 1 - p."""
+    num_below: int
+    """How many p lie below 1/2."""
+    num_above: int
     low: float
     high: float
     direction: str
@@ -74,6 +78,8 @@ def histograms_data(
                 edges=edges,
                 counts=counts,
                 mirrored=counts[::-1],
+                num_below=int((p < 0.5).sum()),
+                num_above=int((p > 0.5).sum()),
                 low=float(low),
                 high=float(high),
                 direction=str(row["direction"]),
@@ -139,6 +145,7 @@ class Datasets:
 
 def datasets_data(calibration: Calibration) -> Datasets:
     """Return statuses and khats over the simulated datasets."""
+    require_calibration(calibration)
     khat = calibration.khat.to_numpy()[calibration.used]
     summary = calibration.khat_summary
     return Datasets(
@@ -157,13 +164,10 @@ def _chosen(
     calibration: Calibration, quantities: Sequence[str] | None, most: int
 ) -> list[tuple[str, Floats]]:
     """Return names and probabilities of the quantities, as far as these are known."""
+    require_calibration(calibration)
     known = calibration.quantities
+    require_names(quantities, most, known)
     names = calibration.worst_first.index[:most] if quantities is None else list(quantities)
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise ValueError(
-            f"quantities has {', '.join(unknown)}, but the calibration has: {', '.join(known)}"
-        )
     probabilities = calibration.probabilities.to_numpy()[calibration.used]
     columns = (probabilities[:, known.index(name)] for name in names)
     return [(str(name), p[np.isfinite(p)]) for name, p in zip(names, columns, strict=True)]

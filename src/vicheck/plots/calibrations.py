@@ -26,6 +26,7 @@ __all__ = ["datasets", "draw_ecdf_differences", "draw_histograms", "ecdf_differe
 
 _COLUMNS = 3
 _WIDTH, _HEIGHT = 2.5, 2.2
+_LONGEST = 20
 _LABEL = "p = Pr_q(quantity < truth)"
 
 
@@ -113,10 +114,10 @@ def _draw_histogram(axes: Axes, data: Histogram) -> None:
     centres, width = 0.5 * (data.edges[1:] + data.edges[:-1]), data.edges[1]
     axes.axhspan(data.low, data.high, color=MUTED, alpha=0.18, linewidth=0)
     axes.bar(centres, data.counts, 0.92 * width, color=COLORS["vi"])
-    axes.stairs(data.mirrored, data.edges, color=COLORS["psis"], linewidth=1.6, linestyle="--")
+    axes.stairs(data.mirrored, data.edges, color=INK, linewidth=1.3, linestyle="--")
     axes.axvline(0.5, color=INK, linewidth=0.8, linestyle=":")
     axes.set(xlim=(0, 1), xticks=[0, 0.5, 1], xlabel=_LABEL, ylabel="datasets")
-    axes.set_title(shorten(data.name))
+    axes.set_title(shorten(data.name, _LONGEST))
 
 
 def _draw_ecdf(axes: Axes, data: EcdfDifference) -> None:
@@ -124,4 +125,4 @@ def _draw_ecdf(axes: Axes, data: EcdfDifference) -> None:
     axes.axhline(0.0, color=INK, linewidth=0.8, linestyle=":")
     axes.plot(data.points, data.difference, color=COLORS["vi"])
     axes.set(xlim=(0, 1), xticks=[0, 0.5, 1], xlabel=_LABEL, ylabel="ECDF - uniform")
-    axes.set_title(shorten(data.name))
+    axes.set_title(shorten(data.name, _LONGEST))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.errors import NothingToShowError
+from vicheck.plots.subjects import require_check
 from vicheck.records import PsisStatus
 from vicheck.stats.dependence import pair_shifts
 from vicheck.stats.estimates import truncated_log_weights
@@ -62,6 +65,7 @@ class KhatScale:
 
 def khat_scale_data(check: Check) -> KhatScale:
     """Return khat, its interval, the threshold and the paper's bands."""
+    require_check(check)
     low, high = check.psis.khat_interval()
     return KhatScale(
         khat=check.khat,
@@ -81,8 +85,8 @@ def khat_scale_data(check: Check) -> KhatScale:
 class TailFit:
     """The largest ratios, in order, and what was fitted to them.
 
-    Ratios are relative to their mean, so 0 is a draw with the average weight; logarithms are to
-    base 10.
+    All are divided by the mean of the ratios as they are, so 0 is an average one; logarithms are
+    to base 10.
     """
 
     share: Floats
@@ -104,7 +108,9 @@ def tail_data(check: Check) -> TailFit:
     ValueError
         When khat is not estimated from a tail, as for constant ratios.
     """
-    _require_khat(check)
+    require_check(check)
+    if check.psis.status is not PsisStatus.OK:
+        raise NothingToShowError(f"khat was not estimated: {check.psis.message}")
     result = check.psis
     tail = select_tail(check.log_ratios, result.tail_length)
     size = result.tail_length
@@ -114,7 +120,7 @@ def tail_data(check: Check) -> TailFit:
     # Dots that cannot be told apart are left out: all of the largest, fewer of the others.
     ranks = np.unique(np.geomspace(1, size, _TAIL_POINTS).astype(int))
     shown = size - ranks
-    mean = float(result.log_normalizer) - np.log(result.num_draws)
+    mean = np.logaddexp.reduce(check.log_ratios) - np.log(result.num_draws)
     scale = np.log(10.0)
     return TailFit(
         share=(ranks - 0.5) / result.num_draws,
@@ -138,12 +144,21 @@ class KhatGrowth:
 
 
 def khat_growth_data(check: Check) -> KhatGrowth:
-    """Return khat with its 90% interval for the first half, quarter, eighth of the draws."""
+    """Return khat with its 90% interval for the first half, quarter, eighth of the draws.
+
+    Raises
+    ------
+    ValueError
+        When khat is defined for none of them.
+    """
+    require_check(check)
     log_ratios = check.log_ratios
     sizes = [len(log_ratios)]
     while sizes[-1] // 2 >= _LEAST_DRAWS:
         sizes.append(sizes[-1] // 2)
     results = [psis_quietly(log_ratios[:size]) for size in reversed(sizes)]
+    if all(np.isnan(float(result.khat)) for result in results):
+        raise NothingToShowError(f"khat is undefined: {check.psis.message}")
     intervals = np.array([result.khat_interval() for result in results])
     return KhatGrowth(
         num_draws=np.array(sizes[::-1]),
@@ -176,12 +191,13 @@ def trace_data(check: Check) -> Trace:
     ValueError
         When the fit has come without a trace.
     """
+    require_check(check)
     if check.convergence is not None and len(check.convergence.gradient_trace):
         gradient = np.asarray(check.convergence.gradient_trace, np.float64)
         return Trace(np.arange(1.0, gradient.size + 1.0), gradient, "gradient")
     elbo = np.asarray(check.elbo_trace, np.float64)
     if not elbo.size:
-        raise ValueError("the fit has come without a trace of its ELBO")
+        raise NothingToShowError("the fit has come without a trace of its ELBO")
     block = -(-elbo.size // _TRACE_POINTS)
     whole = elbo[elbo.size % block :]  # the end matters more than the start
     steps = np.asarray(np.arange(elbo.size % block, elbo.size, block) + 0.5 * (block + 1))
@@ -223,16 +239,20 @@ def pairs_data(check: Check, num_pairs: int = 3, seed: int = 0) -> list[Pair]:
     ValueError
         When there are no weights, or fewer than two quantities.
     """
+    require_check(check)
+    if num_pairs < 1:
+        raise ValueError(f"num_pairs must be at least 1, got {num_pairs}")
     if not len(check.values):
-        raise ValueError("no draws were kept")
+        raise NothingToShowError("no draws were kept")
     if np.isnan(check.kept_log_weights).any():
-        raise ValueError(f"the draws have no weights: {check.psis.message}")
+        raise NothingToShowError(f"the draws have no weights: {check.psis.message}")
     log_weights = truncated_log_weights(check.log_ratios[: len(check.values)])
     where = {name: column for column, name in enumerate(check.names)}
-    columns = [where[name] for name in check.worst_first.index[:_CANDIDATES]]
+    worst = (where[name] for name in check.worst_first.index)
+    columns = list(islice((column for column in worst if _varies(check, column)), _CANDIDATES))
     found = pair_shifts(check.values[:, columns], log_weights)
     if not found:
-        raise ValueError("there are fewer than two quantities that vary")
+        raise NothingToShowError("there are fewer than two quantities that vary")
     with np.errstate(under="ignore"):
         weights = np.exp(log_weights)
     rng = np.random.default_rng(seed)
@@ -252,19 +272,19 @@ def pairs_data(check: Check, num_pairs: int = 3, seed: int = 0) -> list[Pair]:
     return pairs
 
 
+def _varies(check: Check, column: int) -> bool:
+    low, high = check.values[:, column].min(), check.values[:, column].max()
+    return bool(np.isfinite(low) and np.isfinite(high) and low < high)
+
+
 def _is_wide(check: Check, column: int) -> bool:
     """Whether a quantity is better seen on a log scale: it is positive and less skewed there."""
     values = check.values[:, column]
     if values.min() <= 0.0:
         return False
     low, middle, high = np.quantile(values, [0.01, 0.5, 0.99])
-    if not high > _WIDE * low:
+    if not (high > _WIDE * low and low < middle < high):
         return False
     skew = np.log((high - middle) / (middle - low))
     skew_of_log = np.log(np.log(high / middle) / np.log(middle / low))
     return bool(abs(skew_of_log) < abs(skew))
-
-
-def _require_khat(check: Check) -> None:
-    if check.psis.status is not PsisStatus.OK:
-        raise ValueError(f"khat was not estimated: {check.psis.message}")

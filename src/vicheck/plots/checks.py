@@ -50,15 +50,17 @@ def khat_scale(check: Check) -> Figure:
         low, high = max(begin, _LEFT), min(end, _RIGHT)
         axes.axvspan(low, high, color=MUTED, alpha=_SHADES[name], linewidth=0)
         axes.text(0.5 * (low + high), 0.08, name, ha="center", color=INK, fontsize=9)
-    axes.axvline(data.threshold, color=INK, linestyle="--", linewidth=1.2)
-    axes.text(
-        data.threshold, 1.03, f"threshold {data.threshold:.2f}", ha="center", va="bottom", color=INK
-    )
+    if data.threshold > _LEFT:  # that of a single draw is minus infinity
+        axes.axvline(data.threshold, color=INK, linestyle="--", linewidth=1.2)
+        axes.text(
+            data.threshold, 1.03, f"threshold {data.threshold:.2f}",
+            ha="center", va="bottom", color=INK,
+        )  # fmt: skip
     if np.isfinite(data.khat):
         low, high, khat = np.clip([data.low, data.high, data.khat], _LEFT, _RIGHT)
         axes.plot([low, high], [0.6, 0.6], color=COLORS["vi"], linewidth=5, solid_capstyle="butt")
-        beyond = data.khat > _RIGHT
-        marker = ">" if beyond else "D"
+        beyond = (data.khat > _RIGHT) - (data.khat < _LEFT)
+        marker = {1: ">", 0: "D", -1: "<"}[beyond]
         axes.plot(khat - 0.012 * beyond, 0.6, marker, color=COLORS["psis"], markersize=9,
                   markeredgecolor="white", clip_on=False)  # fmt: skip
         axes.text(
@@ -84,7 +86,7 @@ def tail(check: Check) -> Figure:
     log_scale(axes.xaxis)
     axes.set_xlabel("share of draws with a larger ratio")
     axes.set_ylabel("log10 of ratio p/q over its mean")
-    axes.legend(loc="upper right")
+    axes.legend(loc="best")
     return figure
 
 
@@ -96,6 +98,9 @@ def khat_growth(check: Check) -> Figure:
     axes.fill_between(data.num_draws, data.low, data.high, color=COLORS["vi"], alpha=0.25,
                       linewidth=0, label="90% interval")  # fmt: skip
     axes.plot(data.num_draws, data.khat, "o-", color=COLORS["vi"], label="khat")
+    if len(data.num_draws) == 1:  # a band and a line of one point cannot be seen
+        axes.vlines(data.num_draws, data.low, data.high, color=COLORS["vi"], alpha=0.4, linewidth=6)
+        axes.axhline(data.threshold[0], color=INK, linestyle="--", linewidth=1.2)
     axes.plot(data.num_draws, data.threshold, "--", color=INK, linewidth=1.2, label="threshold")
     log_scale(axes.xaxis)
     axes.set_xlabel("number of draws S (the first ones)")
@@ -115,7 +120,8 @@ def trace(check: Check) -> Figure:
     axes.plot(data.steps, data.values, line, color=COLORS["vi"], markersize=4)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if data.what == "gradient":
-        log_scale(axes.yaxis)
+        if (data.values > 0.0).any():
+            log_scale(axes.yaxis)
         axes.set_xlabel("round of the solver")
         axes.set_ylabel("largest gradient, in sds of q")
         return figure
@@ -158,5 +164,5 @@ def _draw_cloud(axes: Axes, cloud: Cloud, pair: Pair, title: str, color: str) ->
         if is_log:
             log_scale(axis)
     axes.set_title(title)
-    axes.set_xlabel(shorten(pair.x_name))
-    axes.set_ylabel(shorten(pair.y_name) + (" (log scale)" if pair.y_log else ""))
+    axes.set_xlabel(shorten(pair.x_name, 22) + (" (log scale)" if pair.x_log else ""))
+    axes.set_ylabel(shorten(pair.y_name, 22) + (" (log scale)" if pair.y_log else ""))

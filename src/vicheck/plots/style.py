@@ -25,7 +25,7 @@ __all__ = [
     "styled",
 ]
 
-# Okabe and Ito's colours, which everybody can tell apart; they differ in lightness too.
+# Okabe and Ito's colours, which everybody can tell apart; where they meet, shapes differ too.
 COLORS = {
     "vi": "#0072B2",
     "is": "#009E73",
@@ -60,9 +60,8 @@ _OF_PAGES = {
     "ytick.color": MUTED,
     "xtick.labelcolor": INK,
     "ytick.labelcolor": INK,
-    "figure.facecolor": "none",
+    "figure.facecolor": "white",
     "axes.facecolor": "none",
-    "savefig.facecolor": "none",
     "text.parse_math": False,  # a name may hold a dollar sign
 }
 _WIDTH = 4.6

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from vicheck.plots.calibration_data import (
     EcdfDifference,
     Histogram,
@@ -15,7 +17,7 @@ from vicheck.plots.calibration_data import (
 from vicheck.plots.calibrations import datasets, draw_ecdf_differences, draw_histograms
 from vicheck.records import FitStatus
 from vicheck.report.figures import Picture, picture_of
-from vicheck.report.tables import direction_in_words, show, tests_table
+from vicheck.report.tables import MOST_BYTES, calibration_table, direction_in_words, show
 
 if TYPE_CHECKING:
     from vicheck.calibration.result import Calibration
@@ -31,15 +33,17 @@ _TOLD = (
 )
 
 
-def calibration_part(calibration: Calibration) -> dict[str, Any]:
+def calibration_part(calibration: Calibration, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
     """Return all that a page shows of a calibration."""
     histograms = histograms_data(calibration)
     ecdfs = ecdf_difference_data(calibration)
     return {
         "verdict": calibration.verdict,
         "told": _TOLD,
-        "quantities": [_quantity(*both) for both in zip(histograms, ecdfs, strict=True)],
-        "table": tests_table(calibration.worst_first),
+        "quantities": [
+            _quantity(*both) for both in zip(histograms, ecdfs, strict=True) if both[0].counts.any()
+        ],
+        "table": calibration_table(calibration.worst_first, most_bytes),
         "datasets": _datasets_picture(calibration),
         "statuses": [
             (name, count, FitStatus[name].value)
@@ -51,11 +55,9 @@ def calibration_part(calibration: Calibration) -> dict[str, Any]:
 def _quantity(histogram: Histogram, ecdf: EcdfDifference) -> tuple[str, Picture, Picture, str]:
     name, bias = histogram.name, show(histogram.bias)
     words = direction_in_words(histogram.direction)
-    counts = histogram.counts
-    half = len(counts) // 2
     told = (
-        f"Histogram of the calibration probabilities of {name}: {counts[:half].sum()} in the lower "
-        f"half, {counts[-half:].sum()} in the upper."
+        f"Histogram of the calibration probabilities of {name}: {histogram.num_below} in the lower "
+        f"half, {histogram.num_above} in the upper."
     )
     where = "inside" if ecdf.inside else "outside"
     caption = (
@@ -80,9 +82,7 @@ def _quantity(histogram: Histogram, ecdf: EcdfDifference) -> tuple[str, Picture,
 def _datasets_picture(calibration: Calibration) -> Picture:
     summary = calibration.khat_summary
     if not summary.num_used:
-        return picture_of(
-            partial(_no_khat), "", "khat of each dataset's fit: these fits have none."
-        )
+        return Picture(Markup(), "khat of each dataset's fit.", "no fit has a khat")
     largest = show(datasets_data(calibration).khat[-1])
     undefined = f" It is undefined for {summary.num_undefined}." if summary.num_undefined else ""
     told = (
@@ -91,7 +91,3 @@ def _datasets_picture(calibration: Calibration) -> Picture:
         f"threshold {summary.threshold:.2f}, the largest {largest}.{undefined}"
     )
     return picture_of(partial(datasets, calibration), told, told)
-
-
-def _no_khat() -> Any:
-    raise ValueError("no fit has a khat")

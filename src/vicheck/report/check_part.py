@@ -5,10 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
+from vicheck.errors import NothingToShowError
 from vicheck.plots.check_data import Pair, khat_growth_data, pairs_data, trace_data
 from vicheck.plots.checks import draw_pairs, khat_growth, khat_scale, tail, trace
 from vicheck.report.figures import Picture, picture_of
-from vicheck.report.tables import divergence_rows, moments_table, show
+from vicheck.report.tables import MOST_BYTES, divergence_rows, moments_table, show
 
 if TYPE_CHECKING:
     from vicheck.checking.result import Check
@@ -22,15 +25,16 @@ _PAIRS = (
 )
 
 
-def check_part(check: Check) -> dict[str, Any]:
+def check_part(check: Check, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
     """Return all that a page shows of a check."""
     found, trouble = _pairs(check)
     return {
         "verdict": check.verdict,
         "scale": scale_picture(check),
-        "notes": check.notes,
+        "notes": [*check.notes, *_predictive(check)],
         "pictures": [_tail_picture(check), _growth_picture(check), _trace_picture(check)],
-        "table": moments_table(check.worst_first),
+        "table": moments_table(check.worst_first, most_bytes),
+        "others": _others(check),
         "pairs": [_pair_picture(pair) for pair in found],
         "pairs_told": _PAIRS if found else f"No pairs are shown: {trouble}.",
         "divergences": divergence_rows(check.divergences),
@@ -66,10 +70,13 @@ def _tail_picture(check: Check) -> Picture:
 
 
 def _growth_picture(check: Check) -> Picture:
-    data = khat_growth_data(check)
+    try:
+        data = khat_growth_data(check)
+    except NothingToShowError as error:
+        return Picture(Markup(), "khat against the number of draws.", str(error))
     told = ", ".join(
         f"{show(khat) or 'undefined'} with {size}"
-        for size, khat in zip(data.num_draws[::2], data.khat[::2], strict=True)
+        for size, khat in zip(data.num_draws, data.khat, strict=True)
     )
     return picture_of(
         partial(khat_growth, check),
@@ -89,9 +96,10 @@ def _trace_picture(check: Check) -> Picture:
         values = trace_data(check)
         told = (
             f"The {'gradient' if values.what == 'gradient' else 'ELBO'} as the solver went along: "
-            f"{show(values.values[0])} at first, {show(values.values[-1])} at last."
+            f"{show(values.values[0]) or 'undefined'} at first, "
+            f"{show(values.values[-1]) or 'undefined'} at last."
         )
-    except ValueError:
+    except NothingToShowError:
         told = ""
     return picture_of(partial(trace, check), told, said)
 
@@ -99,8 +107,27 @@ def _trace_picture(check: Check) -> Picture:
 def _pairs(check: Check) -> tuple[list[Pair], str]:
     try:
         return pairs_data(check), ""
-    except ValueError as error:
+    except NothingToShowError as error:
         return [], str(error)
+
+
+def _predictive(check: Check) -> list[str]:
+    """Say how well held-out data are predicted, where there were some."""
+    if check.predictive is None:
+        return []
+    found = check.predictive
+    return [
+        f"Log predictive density of {found.num_points} held-out points: VI {found.vi}, PSIS "
+        f"{found.psis}. It does not tell whether VI worked: a worse posterior can predict better."
+    ]
+
+
+def _others(check: Check) -> list[tuple[str, str]]:
+    """Return the optima that the starts have settled on, with their share of the posterior."""
+    if check.pooled is None:
+        return []
+    names = ["this fit", *(f"optimum {i}" for i in range(2, len(check.pooled.masses) + 1))]
+    return [(name, f"{mass:.1%}") for name, mass in zip(names, check.pooled.masses, strict=True)]
 
 
 def _pair_picture(pair: Pair) -> Picture:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 from markupsafe import Markup, escape
 
+from vicheck.errors import NothingToShowError
 from vicheck.plots.style import COLORS, INK, MUTED
 
 if TYPE_CHECKING:
@@ -42,9 +43,16 @@ def picture_of(draw: Callable[[], Figure], alternative: str, caption: str) -> Pi
     """Draw a figure; what cannot be drawn is said instead."""
     try:
         figure = draw()
-    except ValueError as error:
+    except NothingToShowError as error:
         return Picture(Markup(), caption, str(error))
     return Picture(as_inline_svg(figure, alternative), caption)
+
+
+def _with_variables(style: re.Match[str]) -> str:
+    text = style.group()
+    for color, variable in _VARIABLES.items():
+        text = text.replace(color.lower(), variable)
+    return text
 
 
 def as_inline_svg(figure: Figure, alternative: str) -> Markup:
@@ -59,13 +67,19 @@ def as_inline_svg(figure: Figure, alternative: str) -> Markup:
     with mpl.rc_context(settings), warnings.catch_warnings():
         # The browser has the letters that Matplotlib's font lacks.
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
-        figure.savefig(buffer, format="svg", dpi=130, metadata={"Date": None, "Creator": None})
+        figure.savefig(
+            buffer,
+            format="svg",
+            dpi=130,
+            facecolor="none",
+            metadata={"Date": None, "Creator": None},
+        )
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, count=1, flags=re.DOTALL)
     text = re.sub(r'<svg[^>]*?viewBox="([^"]*)"[^>]*>', r'<svg viewBox="\1" @>', text, count=1)
-    for color, variable in _VARIABLES.items():
-        text = re.sub(re.escape(color), variable, text, flags=re.IGNORECASE)
+    text = re.sub(r' id="[a-z0-9]+_\d+"', "", text)  # which nothing refers to
+    text = re.sub(r'style="[^"]*"', _with_variables, text)
     width = figure.get_size_inches()[0]
     head = f'role="img" style="max-width: {1.25 * width:.2f}in" aria-label="{escape(alternative)}"'
     return Markup(re.sub(r"\s*\n\s*", "\n", text.replace("@", head, 1)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vicheck.report.page import LEVELS, SEVERITIES, environment
-from vicheck.report.tables import Table, moments_table, tests_table
+from vicheck.report.page import LEVELS, SEVERITIES, UNTITLED, environment
+from vicheck.report.tables import Table, calibration_table, moments_table
 
 if TYPE_CHECKING:
     from vicheck.calibration.result import Calibration
@@ -27,7 +27,9 @@ def check_html(check: Check) -> str:
 
 def calibration_html(calibration: Calibration) -> str:
     """Return a calibration as a card."""
-    return _card(calibration.title, calibration.verdict, tests_table(calibration.worst_first), "")
+    return _card(
+        calibration.title, calibration.verdict, calibration_table(calibration.worst_first), ""
+    )
 
 
 def _card(title: str, verdict: Verdict, table: Table, picture: Any) -> str:
@@ -35,7 +37,7 @@ def _card(title: str, verdict: Verdict, table: Table, picture: Any) -> str:
         environment()
         .get_template("card.html")
         .render(
-            title=title,
+            title=title or UNTITLED,
             verdict=verdict,
             badge=LEVELS[verdict.level],
             severities=SEVERITIES,

@@ -19,8 +19,12 @@ if TYPE_CHECKING:
     from vicheck.calibration.result import Calibration
     from vicheck.checking.result import Check
 
-__all__ = ["LEVELS", "SEVERITIES", "environment", "report_html", "write_report"]
+__all__ = ["LEVELS", "SEVERITIES", "UNTITLED", "environment", "report_html", "write_report"]
 
+_ROWS_PRINTED = 10
+"""As in the style sheet."""
+
+UNTITLED = "Draws from an approximation"
 LEVELS = {
     "good": "\N{CHECK MARK} good",
     "usable": "! usable with care",
@@ -48,18 +52,22 @@ def write_report(
 
 def report_html(*, check: Check | None = None, calibration: Calibration | None = None) -> str:
     """Return the page."""
+    from vicheck.plots.subjects import require_calibration, require_check
     from vicheck.report.calibration_part import calibration_part
     from vicheck.report.check_part import check_part
-    from vicheck.report.tables import ROWS_SHOWN
+    from vicheck.report.tables import MOST_BYTES, ROWS_SHOWN
 
     made = []
     if check is not None:
+        require_check(check)
         rows = _made(check.provenance, check.seconds)
         made.append(("This fit", rows, _codes(check.provenance, check.command)))
     if calibration is not None:
+        require_calibration(calibration)
         rows = _made(calibration.provenance, calibration.seconds)
         codes = _codes(calibration.provenance, calibration.command)
         made.append(("Simulated datasets", rows, codes))
+    room = MOST_BYTES // max(1, len(made))
     result = calibration if check is None else check
     if result is None:
         raise ValueError("a report needs a check or a calibration, got neither")
@@ -67,14 +75,15 @@ def report_html(*, check: Check | None = None, calibration: Calibration | None =
         environment()
         .get_template("report.html")
         .render(
-            title=result.title or "Draws from an approximation",
+            title=result.title or UNTITLED,
             version=versions_of()["vicheck"],
-            check=None if check is None else check_part(check),
-            calibration=None if calibration is None else calibration_part(calibration),
+            check=None if check is None else check_part(check, room),
+            calibration=None if calibration is None else calibration_part(calibration, room),
             made=made,
             levels=LEVELS,
             severities=SEVERITIES,
             rows_shown=ROWS_SHOWN,
+            rows_printed=_ROWS_PRINTED,
         )
     )
 
@@ -104,14 +113,17 @@ def _with_code(text: str) -> Markup:
 
 def _made(provenance: Provenance | None, seconds: float) -> list[tuple[str, str]]:
     """Return what is known of how a result came about, as names and texts."""
-    rows = [("written", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC")]
-    if not math.isnan(seconds):
-        rows.append(("time taken", f"{seconds:.1f} s, compiling included"))
+    elsewhere = provenance is None or provenance.subject == "draws"
+    taken = f"{seconds:.1f} s" + (" for the check" if elsewhere else ", compiling included")
+    rows = [
+        ("page written", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"),
+        ("time taken", "not kept in the file" if math.isnan(seconds) else taken),
+    ]
     if provenance is None:
         return rows
     rows += [(name, str(value)) for name, value in provenance.settings.items()]
-    if provenance.data:
-        rows.append(("fingerprint of model and data", provenance.data))
+    if provenance.fingerprint:
+        rows.append((f"fingerprint of the {provenance.subject}", provenance.fingerprint))
     versions = ", ".join(f"{name} {number}" for name, number in provenance.versions.items())
     return [*rows, ("versions", versions)]
 

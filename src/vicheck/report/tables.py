@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +18,20 @@ if TYPE_CHECKING:
 __all__ = [
     "Column",
     "Table",
+    "calibration_table",
     "direction_in_words",
     "divergence_rows",
     "moments_table",
     "show",
-    "tests_table",
+    "show_to",
 ]
 
 ROWS_SHOWN = 50
-_MOST_CHARACTERS = 1_100_000
-"""Of all rows together: a page stays below 2 MB."""
+MOST_BYTES = 1_100_000
+"""Of the rows of all tables together: a page stays below 2 MB."""
+
+_MOST_DECIMALS, _LONGEST = 6, 1e7
+"""Where numbers end that are written with their decimals."""
 
 _WORDS = {"over": "q sits too high", "under": "q sits too low", "none": "no bias shown"}
 
@@ -69,6 +73,10 @@ class Table:
         return self.total - len(self.rows)
 
 
+def _as_json(row: list[str | None]) -> str:
+    return json.dumps(row, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
 def show(number: Any) -> str | None:
     """Write a number with three digits, or None when it is not one."""
     value = float(number)
@@ -77,6 +85,18 @@ def show(number: Any) -> str | None:
     if math.isinf(value):
         return "inf" if value > 0.0 else "-inf"
     return f"{value:.3g}" if abs(value) < 1e5 else f"{value:.2e}"
+
+
+def show_to(number: Any, error: Any) -> str | None:
+    """Write a number as far as its error lets it be known: to two digits of that."""
+    value, size = float(number), abs(float(error))
+    plain = show(value)
+    if plain is None or not 0.0 < size < math.inf or not abs(value) / size > 1e-12:
+        return plain
+    decimals = 1 - math.floor(math.log10(size))
+    if not 0 < decimals <= _MOST_DECIMALS or abs(value) >= _LONGEST:
+        return plain
+    return f"{value:.{decimals}f}"
 
 
 _MOMENTS = {
@@ -89,10 +109,17 @@ _MOMENTS = {
     "khat": Column("khat", "governs the error of this quantity's PSIS mean", "largest"),
     "use": Column("use", "which estimate to use", "text"),
 }
+_REFERENCE = {
+    "ref_mean": Column("reference mean", "by NUTS", "largest"),
+    "ref_sd": Column("reference sd", "by NUTS", "largest"),
+    "vi_error": Column("VI error", "in sds of the reference", "size"),
+    "psis_error": Column("PSIS error", "in sds of the reference", "size"),
+    "marginal_khat": Column("marginal khat", "small even where the marginal is wrong", "largest"),
+}
 _TESTS = {
     "direction": Column("direction", "after adjustment for many quantities", "text"),
     "bias": Column("bias", "in sds of q, positive when q sits too high", "size"),
-    "interval": Column("95% interval", "of the bias", "text"),
+    "interval": Column("95% interval", "of the bias", "largest"),
     "dispersion": Column(
         "dispersion",
         "what q's sd would have to be multiplied by: above 1, q is too narrow",
@@ -110,44 +137,47 @@ def direction_in_words(direction: str) -> str:
     return _WORDS[direction]
 
 
-def moments_table(moments: pd.DataFrame) -> Table:
+def moments_table(moments: pd.DataFrame, most_bytes: int = MOST_BYTES) -> Table:
     """Lay out the moments of a check, which come worst first."""
-    more = [name for name in ("ref_mean", "vi_error", "psis_error") if name in moments]
-    extra = {
-        "ref_mean": Column("reference mean", "by NUTS", "largest"),
-        "vi_error": Column("VI error", "in sds of the reference", "size"),
-        "psis_error": Column("PSIS error", "in sds of the reference", "size"),
+    columns = _MOMENTS | {name: each for name, each in _REFERENCE.items() if name in moments}
+    texts: dict[str, list[str | None]] = {
+        name: [show(number) for number in moments[name]] for name in columns if name != "use"
     }
-    columns = _MOMENTS | {name: extra[name] for name in more}
-    cells: dict[str, Callable[[Any], str | None]] = dict.fromkeys(columns, show)
-    cells["use"] = _USE.__getitem__
-    return _table("quantities", moments, columns, cells)
+    for name in ("vi_mean", "psis_mean"):
+        both = zip(moments[name], moments["mcse"], strict=True)
+        texts[name] = [show_to(number, error) for number, error in both]
+    texts["use"] = [_USE[each] for each in moments["use"]]
+    return _table("quantities", moments.index, columns, texts, most_bytes)
 
 
-def tests_table(tests: pd.DataFrame) -> Table:
+def calibration_table(tests: pd.DataFrame, most_bytes: int = MOST_BYTES) -> Table:
     """Lay out the tests of a calibration, which come worst first."""
-    intervals = [
+    texts: dict[str, list[str | None]] = {
+        name: [show(number) for number in tests[name]]
+        for name in _TESTS
+        if name not in ("direction", "interval")
+    }
+    texts["direction"] = [_WORDS[each] for each in tests["direction"]]
+    texts["interval"] = [
         None if show(low) is None else f"{show(low)} to {show(high)}"
         for low, high in zip(tests["bias_low"], tests["bias_high"], strict=True)
     ]
-    cells: dict[str, Callable[[Any], str | None]] = dict.fromkeys(_TESTS, show)
-    cells |= {"direction": _WORDS.__getitem__, "interval": lambda text: text}
-    return _table("tests", tests.assign(interval=intervals), _TESTS, cells)
+    return _table("tests", tests.index, _TESTS, texts, most_bytes)
 
 
 def divergence_rows(divergences: Divergences) -> list[tuple[str, str, str]]:
-    """Return names, values in nats with their errors, and reasons where there is none."""
+    """Return names with units, values with their errors, and reasons where there is none."""
     named = {
-        "ELBO": divergences.elbo,
-        "log evidence": divergences.log_evidence,
-        "KL(q, p)": divergences.kl_q_p,
-        "KL(p, q)": divergences.kl_p_q,
+        "ELBO, nats": divergences.elbo,
+        "log evidence, nats": divergences.log_evidence,
+        "KL(q, p), nats": divergences.kl_q_p,
+        "KL(p, q), nats": divergences.kl_p_q,
         "chi-square": divergences.chi_square,
-        **{f"Renyi, order {order:g}": each for order, each in divergences.renyi.items()},
+        **{f"Renyi of order {order:g}, nats": each for order, each in divergences.renyi.items()},
     }
     rows = []
     for name, measure in named.items():
-        value = show(measure.value)
+        value = show_to(measure.value, measure.mcse)
         error = show(measure.mcse)
         shown = "not known" if value is None else value
         if value is not None and error is not None:
@@ -158,22 +188,20 @@ def divergence_rows(divergences: Divergences) -> list[tuple[str, str, str]]:
 
 def _table(
     name: str,
-    data: pd.DataFrame,
+    names: Iterable[Any],
     columns: dict[str, Column],
-    cells: dict[str, Callable[[Any], str | None]],
+    texts: dict[str, list[str | None]],
+    most_bytes: int,
 ) -> Table:
-    rows: list[list[str | None]] = []
-    room = _MOST_CHARACTERS
-    parts = [map(cells[key], data[key]) for key in columns]
-    for row in zip(map(str, data.index), *parts, strict=True):
-        room -= _length(row)
-        if room < 0 and len(rows) >= ROWS_SHOWN:
+    every: list[list[str | None]] = [
+        list(row) for row in zip(map(str, names), *(texts[key] for key in columns), strict=True)
+    ]
+    room, kept = most_bytes, 0
+    for kept, row in enumerate(every):
+        room -= len(_as_json(row).encode("utf-8", "replace")) + 1
+        if room < 0 and kept >= ROWS_SHOWN:
             break
-        rows.append(list(row))
+    else:
+        kept = len(every)
     heads = (Column("quantity", "", "text"), *columns.values())
-    return Table(name, heads, rows, len(data))
-
-
-def _length(row: Sequence[str | None] | Iterable[str | None]) -> int:
-    """Return about how many bytes a row takes as JSON."""
-    return sum(len((cell or "null").encode()) + 3 for cell in row)
+    return Table(name, heads, every[:kept], len(every))

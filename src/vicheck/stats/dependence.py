@@ -48,7 +48,7 @@ def pair_shifts(values: Floats, log_weights: Floats) -> list[PairShift]:
     >>> pair_shifts(z, log_weights)[0][:2]
     (0, 2)
     """
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         spread = values.max(axis=0) - values.min(axis=0)
     columns = np.flatnonzero(np.isfinite(spread) & (spread > 0.0))
     if columns.size < 2 or np.isnan(log_weights).any():

@@ -203,6 +203,8 @@ def _bounds(gamma: float, num: int, points: int) -> tuple[Integers, Integers]:
 
 def _coverage(gamma: float, num: int, points: int) -> float:
     lower, upper = _bounds(gamma, num, points)
+    if (lower > upper).any():  # rounding leaves no count inside: a gamma near 1 and an odd M
+        return 0.0
     pmf = _poisson(num / points)
     inside, first = np.ones(1), 0
     half = slice(1, points // 2 + 1)

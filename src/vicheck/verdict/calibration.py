@@ -93,7 +93,7 @@ def judge_calibration(
     withheld = withhold(statuses, num_used, failures)
     if withheld is not None:
         unconverged = sum(statuses.values()) - statuses.get(FitStatus.CONVERGED, 0)
-        code = line_after_calibration("none", family, unconverged)
+        code = line_after_calibration("none", family, posterior=posterior, unconverged=unconverged)
         return Verdict("none", withheld.sentence, withheld.hint, (withheld, *fits), code)
     biased, doubtful, stretched = _split(tests)
     shape = _judge_dispersion(stretched)
@@ -113,7 +113,7 @@ def judge_calibration(
         main, found = _judge_joint(good, khat), []
     level: Level = "unreliable" if len(biased) else "good" if main.severity == "ok" else "usable"
     findings = (main, *found, *_judge_gaps(tests, num_used), *_judge_ks(tests, ks_size), *fits)
-    code = line_after_calibration(level, family, 0)
+    code = line_after_calibration(level, family, posterior=posterior, unconverged=0)
     return Verdict(level, main.sentence, main.hint, findings, code)
 
 

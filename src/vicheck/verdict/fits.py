@@ -69,8 +69,19 @@ def judge_check(
         verdict = replace(
             verdict, level="unreliable", sentence=modes[0].sentence, hint=modes[0].hint
         )
+    if verdict.level == "unreliable" and findings[0].severity != "bad":
+        findings[0] = _by_khat_alone(findings[0])
     code = line_after_check(verdict.level, result, convergence, settled=settled, missed_mode=missed)
     return replace(verdict, findings=tuple(findings), code=code)
+
+
+def _by_khat_alone(khat: Finding) -> Finding:
+    """Say what khat says where something else has decided."""
+    return replace(
+        khat,
+        sentence=f"By khat alone: {lower_case(khat.sentence)}",
+        hint="khat cannot see what is wrong here.",
+    )
 
 
 def misses_a_mode(pooled: PooledModes | None, threshold: float) -> bool:

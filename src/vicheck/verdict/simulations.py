@@ -43,7 +43,8 @@ def withhold(statuses: Mapping[FitStatus, int], num_used: int, failures: Finding
         return Finding(
             severity="bad",
             sentence=(
-                f"No verdict: {num_used} datasets have calibration probabilities, and fewer than "
+                f"No verdict: {num_used} {'dataset has' if num_used == 1 else 'datasets have'} "
+                f"calibration probabilities, and fewer than "
                 f"{_LEAST_DATASETS} cannot show a bias."
             ),
             evidence={"num_used": num_used},

@@ -11,7 +11,7 @@ for (const section of document.querySelectorAll("[data-table]")) {
 
   const key = (text, order) => {
     if (order === "text") return text;
-    const number = text === "inf" ? Infinity : text === "-inf" ? -Infinity : Number(text);
+    const number = text === "inf" ? Infinity : text === "-inf" ? -Infinity : parseFloat(text);
     return order === "size" ? Math.abs(number) : number;
   };
   const show = () => {
