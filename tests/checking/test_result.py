@@ -190,3 +190,14 @@ def test_the_code_of_a_check_repeats_its_quantities(of_fit):
     again = eval(some.provenance.code, {"vicheck": vicheck, "model": model})
     assert again.names == some.names == ("tau",)
     assert np.array_equal(again.values, some.values)
+
+
+def test_a_file_of_another_version_is_said_to_be_one(of_fit, tmp_path):
+    path = tmp_path / "check.npz"
+    of_fit.save(path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    description = str(arrays.pop("description")).replace('"gradient_norm"', '"something_new"')
+    np.savez(path, description=np.array(description), **arrays)
+    with pytest.raises(InputFileError, match="saved by another version"):
+        vicheck.Check.load(path)

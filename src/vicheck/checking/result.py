@@ -289,11 +289,14 @@ class Check:
             "predictive": Predictive,
             "provenance": Provenance,
         }
-        records: dict[str, Any] = {
-            name: kind.from_dict(described[name])
-            for name, kind in kinds.items()
-            if described.get(name) is not None  # files of version 0.2.0 have no provenance
-        }
+        try:
+            records: dict[str, Any] = {
+                name: kind.from_dict(described[name])
+                for name, kind in kinds.items()
+                if described.get(name) is not None  # files of version 0.2.0 have no provenance
+            }
+        except TypeError as error:  # a field that this version does not know
+            raise InputFileError(f"{path} was saved by another version of vicheck") from error
         with np.errstate(invalid="ignore"):
             smoothed = psis_quietly(arrays["log_p"] - arrays["log_q"])
         return cls(
