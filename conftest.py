@@ -11,21 +11,32 @@ import pytest
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent / ".jax_cache"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+# Every core has a worker already: to cut code in pieces for several threads costs a sixth more.
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_parallel_codegen_split_count=1")
+# PyMC's own fits in the tests are so short that compiling them by C takes longer than they do.
+os.environ.setdefault("PYTENSOR_FLAGS", "cxx=")
 
 collect_ignore = [] if find_spec("pyro") else ["docs/libraries-pyro.md"]  # make test-large runs it
 
 
 # The files that take longest, first: the last of several workers to end decides how long it takes.
 LONGEST = (
-    "test_experiments.py", "libraries.md", "test_stan.py", "test_numpyro_guides.py",
-    "test_blackjax.py", "test_cli_check.py", "test_cli_vsbc.py", "test_page.py", "test_pymc.py",
-    "when-it-fails.md", "index.md",
+    "paper/test_experiments.py", "docs/libraries.md", "adapters/test_stan.py",
+    "adapters/test_numpyro_guides.py", "calibration/test_execution.py", "vi/test_deterministic.py",
+    "report/test_browser.py", "calibration/test_vsbc.py", "adapters/test_pymc.py",
+    "vi/test_families.py", "checking/test_check.py", "paper/test_page.py",
+    "docs/when-it-fails.md", "docs/index.md",
 )  # fmt: skip
 
 
 def pytest_collection_modifyitems(items):
     """Put the longest files first; within a file the order stays."""
-    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else 99)
+    items.sort(key=lambda item: _place(item.path))
+
+
+def _place(path):
+    file = f"{path.parent.name}/{path.name}"
+    return LONGEST.index(file) if file in LONGEST else len(LONGEST)
 
 
 @pytest.fixture(autouse=True)

@@ -24,8 +24,19 @@ def out(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def numbers(out):
-    return {result.label: result.numbers for result in read_results(out)}
+def results(out):
+    return read_results(out)
+
+
+@pytest.fixture(scope="module")
+def numbers(results):
+    return {result.label: result.numbers for result in results}
+
+
+@pytest.fixture(scope="module")
+def page(results):
+    """The page, for which every figure is drawn again."""
+    return as_html(results)
 
 
 def median(runs, name):
@@ -42,7 +53,8 @@ def test_every_experiment_leaves_numbers_and_a_figure(out):
 
 
 def test_figure_1_sigma_is_over_estimated_by_stan(numbers):
-    assert numbers["fig1"]["stan"]["quantities"]["sigma"]["mean"] < 0.5
+    """Without a bias the mean of 16 would be below 0.35 once in 50 runs; the full run has 0.15."""
+    assert numbers["fig1"]["stan"]["quantities"]["sigma"]["mean"] < 0.35
     assert numbers["fig1"]["converged"]["converged"] == 1.0
 
 
@@ -78,9 +90,9 @@ def test_figure_7_khat_is_far_above_the_threshold(numbers):
     assert min(one["khat"] for one in numbers["fig7"]["converged"]) > 1.0
 
 
-def test_figure_8_ran_on_synthetic_data_and_says_so(numbers, out):
+def test_figure_8_ran_on_synthetic_data_and_says_so(numbers, page):
     assert numbers["fig8"]["source"] == "synthetic"
-    assert "SYNTHETIC" in as_html(read_results(out))
+    assert "SYNTHETIC" in page
 
 
 def test_a_missing_mode_is_seen_by_starts_and_vsbc_and_not_by_khat(numbers):
@@ -97,8 +109,8 @@ def test_khat_is_invariant(numbers):
     assert numbers["invariance"]["spread"] < 1e-8
 
 
-def test_every_row_of_the_paper_has_its_claim(out):
-    claims = claims_of(read_results(out))
+def test_every_row_of_the_paper_has_its_claim(results):
+    claims = claims_of(results)
     places = {claim.where for claim in claims}
     assert places >= {
         "Section 2.3", "Figure 1", "Section 4.1", "Figure 2", "Figure 3", "Figure 4", "Figure 5",
@@ -108,9 +120,8 @@ def test_every_row_of_the_paper_has_its_claim(out):
     assert all(isinstance(claim.outcome, Outcome) for claim in claims)
 
 
-def test_the_page_has_every_claim_and_says_that_it_is_quick(out):
-    results = read_results(out)
-    page, text = as_html(results), as_markdown(results)
+def test_the_page_has_every_claim_and_says_that_it_is_quick(results, page):
+    text = as_markdown(results)
     assert page.count("<figure>") == len(NAMES) == text.count("![")
     assert page.count('<td class="outcome">') == len(claims_of(results))
     assert "not evidence" in page
@@ -129,8 +140,8 @@ def without_some(value, names):
 
 
 @pytest.mark.parametrize("name", ["fig2", "fig3", "fig4", "fig5"])
-def test_a_run_without_a_khat_is_left_out(out, name):
-    (result,) = (each for each in read_results(out) if each.label == name)
+def test_a_run_without_a_khat_is_left_out(results, name):
+    (result,) = (each for each in results if each.label == name)
     numbers = without_some(result.numbers, {"khat"})
     assert numbers != result.numbers
     assert result.experiment.claims(numbers)
@@ -143,7 +154,7 @@ def test_a_calibration_without_a_mean_says_so(numbers):
     assert describe(calibration, "tau") == "too few fits to tell"
 
 
-def test_a_figure_is_the_same_file_every_time(out):
-    result = read_results(out)[0]
+def test_a_figure_is_the_same_file_every_time(out, results):
+    result = results[0]
     kept = (out / f"{result.label}.svg").read_text()
     assert as_svg(result.experiment.draw, result.numbers) == kept

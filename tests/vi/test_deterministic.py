@@ -12,13 +12,14 @@ from vicheck.records import FitStatus
 from vicheck.vi.rounds import settle
 
 
+def gaussian_density(x, data):
+    return -0.5 * (x - data["mean"]) @ data["precision"] @ (x - data["mean"])
+
+
 def gaussian(covariance, mean):
-    precision = jnp.asarray(np.linalg.inv(covariance))
-    return vicheck.from_log_density(
-        lambda x, data: -0.5 * (x - data["mean"]) @ precision @ (x - data["mean"]),
-        np.zeros(len(mean)),
-        data={"mean": mean},
-    )
+    """Return a model whose code is the same whatever the covariance: it is compiled once."""
+    data = {"mean": mean, "precision": np.linalg.inv(covariance)}
+    return vicheck.from_log_density(gaussian_density, np.zeros(len(mean)), data=data)
 
 
 def correlated(dim, rho, scales):
@@ -208,7 +209,11 @@ def test_too_few_draws_allowed_is_a_status():
         ({"num_draws": 33}, ValueError, "num_draws must be a power of 2 from 32 on, got 33"),
         ({"max_draws": 32, "num_draws": 64}, ValueError, "max_draws must be at least num_draws"),
         ({"num_starts": 0}, ValueError, "num_starts must be at least 1, got 0"),
-        ({"data": {"x": 1}}, vicheck.ModelError, "data has x, but the model's data are: mean"),
+        (
+            {"data": {"x": 1}},
+            vicheck.ModelError,
+            "data has x, but the model's data are: mean, precision",
+        ),
     ],
 )
 def test_bad_options(options, error, message):

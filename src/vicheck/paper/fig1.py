@@ -44,7 +44,7 @@ def _compute(run: Run) -> Numbers:
     model = vicheck.from_numpyro(
         linear_by_statistics, make_gram(), 10_000, observed=("statistics",)
     )
-    size = run.choose(1000, 40)
+    size = run.choose(1000, 16)
     return {
         name: calibrate(run, name, model, list(_TITLES), size, **options)
         for name, (_, options) in _WAYS.items()

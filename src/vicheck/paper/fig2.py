@@ -89,7 +89,7 @@ def _compute(run: Run) -> Numbers:
             for tolerance, name in zip(_TOLERANCES, ways, strict=True)
         ],
         "deterministic": runs["deterministic"],
-        "nuts": run.piece("nuts", partial(_time_nuts, model, truth, run.choose(1500, 100))),
+        "nuts": run.piece("nuts", partial(_time_nuts, model, truth, run.choose(1500, 50))),
     }
 
 
