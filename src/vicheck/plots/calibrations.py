@@ -113,7 +113,7 @@ def _panels(count: int) -> tuple[Figure, list[Axes]]:
 def _draw_histogram(axes: Axes, data: Histogram) -> None:
     centres, width = 0.5 * (data.edges[1:] + data.edges[:-1]), data.edges[1]
     axes.axhspan(data.low, data.high, color=MUTED, alpha=0.18, linewidth=0)
-    axes.bar(centres, data.counts, 0.92 * width, color=COLORS["vi"])
+    axes.bar(centres, data.counts, 0.92 * width, color=COLORS["vi"], alpha=0.55)
     axes.stairs(data.mirrored, data.edges, color=INK, linewidth=1.3, linestyle="--")
     axes.axvline(0.5, color=INK, linewidth=0.8, linestyle=":")
     axes.set(xlim=(0, 1), xticks=[0, 0.5, 1], xlabel=_LABEL, ylabel="datasets")
