@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import vicheck
-from tests.test_cli import run
+from tests.command_line import call
 from vicheck.errors import InputFileError
 
 RNG = np.random.default_rng(1)
@@ -47,7 +47,7 @@ def test_files_are_read_and_the_command_line_takes_them(tmp_path):
     path = tmp_path / "fit.nc"
     checked().to_arviz().to_netcdf(path)
     assert vicheck.check(vicheck.from_arviz(path)).khat == checked().khat
-    done = run("check", path, "--json")
+    done = call("check", path, "--json")
     assert done.stderr == ""
     assert json.loads(done.stdout)["khat"] == checked().khat
     assert done.returncode == {"good": 0, "usable": 1, "unreliable": 2}[checked().verdict.level]
@@ -92,7 +92,7 @@ def test_a_file_that_is_something_else(tmp_path):
     path.write_text("no such thing")
     with pytest.raises(InputFileError, match=r"fit\.nc is not a readable file of ArviZ data"):
         vicheck.from_arviz(path)
-    done = run("check", path)
+    done = call("check", path)
     assert done.returncode == 65
     assert len(done.stderr.splitlines()) == 1
-    assert run("check", tmp_path / "nowhere.nc").returncode == 66
+    assert call("check", tmp_path / "nowhere.nc").returncode == 66

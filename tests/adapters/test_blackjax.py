@@ -15,6 +15,7 @@ from vicheck.errors import MissingExtraError
 from vicheck.model import double_precision
 from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred, eight_schools_noncentred
 
+pytestmark = pytest.mark.usefixtures("compiled_plainly")
 MODELS = pytest.mark.parametrize(
     "model_fn", [eight_schools_centred, eight_schools_noncentred], ids=["centred", "noncentred"]
 )

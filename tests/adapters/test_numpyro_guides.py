@@ -16,6 +16,7 @@ from vicheck.adapters.numpyro.guides import still_rising
 from vicheck.errors import ModelError
 from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred, eight_schools_noncentred
 
+pytestmark = pytest.mark.usefixtures("compiled_plainly")
 MODELS = {"centred": eight_schools_centred, "noncentred": eight_schools_noncentred}
 ADAM = numpyro.optim.Adam(0.02)
 
