@@ -335,6 +335,15 @@ def test_notebooks_show_a_card(funnel):
     assert "q sits too high" in calibration(tau=(1.0, 1.0))._repr_html_()
 
 
+def test_a_card_does_not_compute_moments_for_minutes(funnel, monkeypatch):
+    monkeypatch.setattr("vicheck.report.notebook._MOST_NUMBERS", 10)
+    fresh = replace(funnel)
+    assert ".moments</code> computes their table" in fresh._repr_html_()
+    assert "moments" not in vars(fresh)
+    assert len(fresh.moments) == 3
+    assert "<table>" in fresh._repr_html_()
+
+
 @pytest.mark.parametrize(
     ("number", "text"),
     [(0.0, "0"), (-1.23456, "-1.23"), (123456.0, "1.23e+05"), (np.nan, None), (np.inf, "inf")],

@@ -15,13 +15,17 @@ if TYPE_CHECKING:
 __all__ = ["calibration_html", "check_html"]
 
 _ROWS = 10
+_MOST_NUMBERS = 20_000_000
+"""Draws times quantities from which on the moments take their time."""
 
 
 def check_html(check: Check) -> str:
     """Return a check as a card."""
     from vicheck.report.check_part import scale_picture
 
-    table = moments_table(check.worst_first)
+    # Nobody wants to wait for minutes because a cell ends with a name.
+    costly = check.values.size > _MOST_NUMBERS and "moments" not in vars(check)
+    table = None if costly else moments_table(check.worst_first)
     return _card(check.title, check.verdict, table, scale_picture(check).svg)
 
 
@@ -32,7 +36,7 @@ def calibration_html(calibration: Calibration) -> str:
     )
 
 
-def _card(title: str, verdict: Verdict, table: Table, picture: Any) -> str:
+def _card(title: str, verdict: Verdict, table: Table | None, picture: Any) -> str:
     return (
         environment()
         .get_template("card.html")
@@ -43,7 +47,7 @@ def _card(title: str, verdict: Verdict, table: Table, picture: Any) -> str:
             severities=SEVERITIES,
             picture=picture,
             table=table,
-            rows=table.rows[:_ROWS],
-            more=max(0, table.total - _ROWS),
+            rows=[] if table is None else table.rows[:_ROWS],
+            more=0 if table is None else max(0, table.total - _ROWS),
         )
     )

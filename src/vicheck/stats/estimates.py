@@ -32,6 +32,12 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 
+_BLOCK = 2**21
+"""Numbers whose tails are looked at together."""
+_NOT_POSITIVE = (PsisStatus.TOO_FEW_POSITIVE, PsisStatus.ALL_ZERO)
+"""Statuses of tails whose cut-off is not positive."""
+
+
 def plain_log_weights(num_draws: int) -> Floats:
     """Return equal log weights, those of the plain estimate: trust q as it is."""
     return np.full(num_draws, -np.log(num_draws))
@@ -242,26 +248,37 @@ def khat_of(
     deviation = h - center
     rounding = ROUNDING * np.abs(h).max(axis=0)
     deviation = np.where(np.abs(deviation) <= rounding, 0.0, deviation).reshape(len(h), -1)
-    khats = [_larger_khat(column, log_r, tail_length) for column in deviation.T]
-    return _unwrap(np.array(khats).reshape(h.shape[1:]))
+    width = max(1, _BLOCK // len(h))
+    khats = [
+        _larger_khats(deviation.T[start : start + width], log_r, tail_length)
+        for start in range(0, deviation.shape[1], width)
+    ]
+    return _unwrap(np.concatenate([np.empty(0), *khats]).reshape(h.shape[1:]))
 
 
-def _larger_khat(deviation: Floats, log_r: Floats, tail_length: int | None) -> float:
-    """Return the larger khat of the two tails of deviation * r."""
-    if not (np.isfinite(deviation).all() and -np.inf < log_r.max() < np.inf):
-        return np.nan
-    if not deviation.any():
-        return 0.0
+def _larger_khats(rows: Floats, log_r: Floats, tail_length: int | None) -> Floats:
+    """Return the larger khat of the two tails of deviation * r, for each row of deviations."""
+    khats = np.full(len(rows), np.nan)
+    if not -np.inf < log_r.max() < np.inf:
+        return khats
+    finite, varies = np.isfinite(rows).all(axis=1), rows.any(axis=1)
+    khats[finite & ~varies] = 0.0
+    which = np.flatnonzero(finite & varies)
+    if not which.size:
+        return khats
+    some = np.ascontiguousarray(rows[which])
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_size = np.log(np.abs(deviation)) + log_r
-    sides = np.stack([np.where(sign * deviation > 0.0, log_size, -np.inf) for sign in (1.0, -1.0)])
-    result = psis_quietly(sides, tail_length=tail_length, with_weights=False)
-    khats = result.khat
+        log_size = np.log(np.abs(some)) + log_r
+    both = np.empty((2, which.size))
+    length = default_tail_length(log_r.size) if tail_length is None else tail_length
     for side, sign in enumerate((1.0, -1.0)):
-        if result.status[side] in (PsisStatus.TOO_FEW_POSITIVE, PsisStatus.ALL_ZERO):
-            length = default_tail_length(log_r.size) if tail_length is None else tail_length
-            khats[side] = _signed_khat(sign * deviation, log_r, length)
-    return float(np.nan if np.isnan(khats).all() else np.nanmax(khats))
+        tails = np.where(sign * some > 0.0, log_size, -np.inf)
+        result = psis_quietly(tails, tail_length=tail_length, with_weights=False)
+        both[side] = result.khat
+        for row in np.flatnonzero([status in _NOT_POSITIVE for status in result.status]):
+            both[side, row] = _signed_khat(sign * some[row], log_r, length)
+    khats[which] = np.fmax(*both)  # NaN only where both are
+    return khats
 
 
 def _signed_khat(deviation: Floats, log_r: Floats, tail_length: int) -> float:
