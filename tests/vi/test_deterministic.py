@@ -131,7 +131,7 @@ def test_heavy_tails_funnels_and_kinks_are_survived(name, log_density, dim):
     assert np.isfinite(fit.elbo)
 
 
-@pytest.mark.parametrize("dim", [1, 20_000])
+@pytest.mark.parametrize("dim", [1, 5000])
 def test_any_dimension(dim):
     sds = np.linspace(0.5, 2.0, dim)
     model = vicheck.from_log_density(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EXPERIMENT"]
 
-_ROWS, _WIDTH, _DRAWS = 10_000, 100, 50_000
+_ROWS, _WIDTH = 10_000, 100
 _TOLERANCES = (1e-2, 1e-3, 1e-4, 1e-5)
 _BANDS = ((-np.inf, 0.7), (0.7, 1.0), (1.0, 2.0), (2.0, np.inf))
 
@@ -46,11 +46,12 @@ def _one(
     model: vicheck.Model,
     truth: np.ndarray,
     seed: int,
+    num_draws: int,
     tail_length: int | None,
     options: dict[str, Any],
 ) -> Numbers:
     fit = vicheck.fit(model, seed=seed, **options)
-    checked = vicheck.check(fit, num_draws=_DRAWS, seed=seed)
+    checked = vicheck.check(fit, num_draws=num_draws, seed=seed)
     log_ratios, smoothed = checked.log_ratios, checked.psis
     if tail_length is not None:
         smoothed = vicheck.psis(log_ratios, tail_length=tail_length)
@@ -67,8 +68,10 @@ def _one(
 def _compute(run: Run) -> Numbers:
     model, truth = _make_model()
     eta = 0.09 if run.as_scripted else 0.05
-    options: dict[str, Any] = {"solver": "stan_advi", "eta": eta, "iter": 100_000}
-    tail_length = _DRAWS // 5 if run.as_scripted else None
+    longest = run.choose(100_000, 15_000)
+    options: dict[str, Any] = {"solver": "stan_advi", "eta": eta, "iter": longest}
+    num_draws = run.choose(50_000, 10_000)
+    tail_length = num_draws // 5 if run.as_scripted else None
     repeats = run.choose(100, 2)
     vicheck.fit(model, tol_rel_obj=0.5, **options)  # compiles, so that no time below holds that
     vicheck.fit(model)
@@ -76,7 +79,10 @@ def _compute(run: Run) -> Numbers:
             for tolerance in _TOLERANCES}  # fmt: skip
     runs = {
         name: [
-            run.piece(f"{name}-repeat-{seed}", partial(_one, model, truth, seed, tail_length, own))
+            run.piece(
+                f"{name}-repeat-{seed}",
+                partial(_one, model, truth, seed, num_draws, tail_length, own),
+            )
             for seed in range(repeats)
         ]
         for name, own in (ways | {"deterministic": {}}).items()
