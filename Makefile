@@ -28,7 +28,7 @@ lint: $(VENV)/.dev  ## style and formatting
 types: $(VENV)/.dev  ## type check of src
 	$(BIN)/mypy
 
-docs: $(VENV)/.docs  ## build the documentation in site/, strictly
+docs: $(VENV)/.dev  ## build the documentation in site/, strictly
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.bench  ## speed against peers, written to docs/
@@ -70,10 +70,6 @@ $(VENV)/.run: $(BIN)/python pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
 	$(INSTALL) --editable '.[dev]'
-	@touch $@ $(VENV)/.run
-
-$(VENV)/.docs: $(BIN)/python pyproject.toml constraints.txt
-	$(INSTALL) --editable '.[docs]'
 	@touch $@ $(VENV)/.run
 
 $(VENV)/.bench: $(VENV)/.dev

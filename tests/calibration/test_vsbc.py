@@ -263,7 +263,7 @@ def test_one_dataset():
     assert calibration.probabilities.shape == (1, 3)
     assert np.isfinite(calibration.probabilities).all()
     assert calibration.verdict.level == "none"
-    assert "No verdict: 1 datasets" in str(calibration.verdict)
+    assert "No verdict: 1 dataset has" in str(calibration.verdict)
 
 
 def test_one_draw_is_too_few_for_khat_but_gives_probabilities():

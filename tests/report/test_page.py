@@ -142,17 +142,18 @@ def of_fit():
     return vicheck.check(vicheck.fit(of_fit_model(), num_draws=64), num_draws=4000, seed=3)
 
 
-@pytest.mark.parametrize("name", NASTY)
-def test_names_are_shown_as_text(name):
-    z = np.random.default_rng(1).normal(size=(1000, 2))
-    log_q = -0.5 * (z**2).sum(axis=1)
-    check = vicheck.check_draws({name: z[:, 0], "b": z[:, 1]}, 1.1 * log_q, log_q)
-    page = report_html(check=replace(check, title=name, notes=(name,)))
+def test_names_are_shown_as_text():
+    z = np.random.default_rng(1).normal(size=(len(NASTY), 1000))
+    log_q = -0.5 * (z**2).sum(axis=0)
+    check = vicheck.check_draws(dict(zip(NASTY, z, strict=True)), 1.1 * log_q, log_q)
+    page = report_html(
+        check=replace(check, title=NASTY[0], notes=tuple(NASTY)),
+        calibration=calibration(**dict.fromkeys(NASTY, (0.0, 1.0))),
+    )
     assert "<script>alert" not in page
     assert "</script><b>" not in page
-    rows = json.loads(re.search(r'application/json">(.*?)</script>', page, re.DOTALL).group(1))
-    assert {row[0] for row in rows} == {name, "b"}
-    assert report_html(calibration=calibration(**{name: (0.0, 1.0)}))
+    for number in (0, 1):
+        assert {row[0] for row in rows_of(page, number)} == set(NASTY)
 
 
 def test_thousands_of_parameters_are_all_there_in_less_than_two_megabytes():
@@ -266,7 +267,7 @@ def test_the_texts_of_pictures_are_those_of_their_numbers():
 
 
 def test_few_draws_and_impossible_ones_make_a_page():
-    for size in (1, 20, 300):
+    for size in (1, 300):
         z = np.random.default_rng(1).normal(size=(size, 2))
         log_p = -0.5 * (z**2).sum(axis=1)
         for given in (log_p, np.full(size, -np.inf)):
