@@ -101,7 +101,7 @@ def log_scale(axis: Axis) -> None:
 
     Where it spans few of these there are numbers at 2 and 5 times them as well.
     """
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     axes = axis.axes
     (axes.set_xscale if axis is axes.xaxis else axes.set_yscale)("log")
@@ -109,7 +109,7 @@ def log_scale(axis: Axis) -> None:
     subs = (1.0,) if high > _DECADES * low else (1.0, 2.0, 5.0)
     axis.set_major_locator(LogLocator(subs=subs, numticks=8))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
+    axis.set_minor_locator(NullLocator())
 
 
 def shorten(name: str, longest: int = _LONGEST) -> str:
