@@ -1,4 +1,4 @@
-"""A self-test of a few seconds: known values of PSIS, a fit with a closed form, files."""
+"""A short self-test: known values of PSIS, a fit with a closed form, files."""
 
 from __future__ import annotations
 
