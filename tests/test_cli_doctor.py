@@ -38,7 +38,7 @@ def test_what_fails_is_named_and_the_status_says_so(trials):
 
 
 def test_a_library_that_is_absent_has_the_line_that_installs_it(trials, monkeypatch):
-    monkeypatch.setattr(environment, "_EXTRAS", {"pyro": "no-such-library"})
+    monkeypatch.setattr(environment, "EXTRAS", {"pyro": "no-such-library"})
     assert "not installed: pip install 'vicheck[pyro]'" in call("doctor").stdout
 
 

@@ -40,7 +40,9 @@ ALLOWED = {
         "__init__", "adapters", "cache", "calibration", "checking", "doctor", "draws", "errors",
         "model", "paper", "records", "report", "stats", "verdict", "vi",
     },
-    "doctor": {"__init__", "adapters", "cache", "checking", "stats", "vi"},
+    "doctor": {
+        "__init__", "adapters", "cache", "checking", "errors", "provenance", "stats", "vi",
+    },
     "__init__": {
         "adapters", "calibration", "checking", "draws", "errors", "model", "nuts", "plots",
         "records", "stats", "verdict", "vi",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 __all__ = [
+    "EXTRAS",
     "HintedError",
     "InputFileError",
     "MissingExtraError",
@@ -15,7 +16,7 @@ __all__ = [
     "require_extra",
 ]
 
-_EXTRAS = {
+EXTRAS = {
     "blackjax": "blackjax",
     "cmdstanpy": "cmdstanpy",
     "dask": "distributed",
@@ -57,7 +58,7 @@ class MissingExtraError(HintedError, ImportError):
 
 def require_extra(extra: str) -> None:
     """Raise `MissingExtraError` unless the library behind an optional extra is installed."""
-    module = _EXTRAS[extra]
+    module = EXTRAS[extra]
     if find_spec(module) is None:
         raise MissingExtraError(
             f"this needs {module}, which is not installed", hint=f"pip install 'vicheck[{extra}]'"

@@ -13,7 +13,7 @@ import numpy as np
 
 from vicheck.records import Record
 
-__all__ = ["Provenance", "fingerprint_of_arrays", "python_call", "versions_of"]
+__all__ = ["Provenance", "fingerprint_of_arrays", "installed_version", "python_call", "versions_of"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,13 +59,17 @@ def versions_of(*libraries: str) -> dict[str, str]:
     >>> list(versions_of("numpy", "no-such-library"))
     ['python', 'vicheck', 'numpy']
     """
-    found = {"python": platform.python_version()}
-    for name in ("vicheck", *libraries):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+    known = {name: installed_version(name) for name in ("vicheck", *libraries)}
+    found = {name: number for name, number in known.items() if number is not None}
+    return {"python": platform.python_version()} | found
+
+
+def installed_version(name: str) -> str | None:
+    """Return the version of a package, without loading it; None where it is not installed."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def python_call(function: str, *arguments: str, **options: Any) -> str:

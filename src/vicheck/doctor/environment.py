@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from vicheck import __version__
 from vicheck.cache import cache_directory
+from vicheck.errors import EXTRAS
+from vicheck.provenance import installed_version
 from vicheck.stats.smoothing import num_cores
 
 __all__ = ["cache", "devices", "extras", "machine", "versions"]
@@ -18,29 +19,22 @@ _LIBRARIES = (
     "arviz-base", "matplotlib", "jinja2", "typer", "rich",
 )  # fmt: skip
 
-_EXTRAS = {
-    "blackjax": "blackjax",
-    "cmdstanpy": "cmdstanpy",
-    "dask": "distributed",
-    "parquet": "pyarrow",
-    "pymc": "pymc",
-    "pyro": "pyro-ppl",
-    "stan": "httpstan",
-}
-"""The package behind each optional extra, as it is installed."""
+_PACKAGES = {"pyro": "pyro-ppl"}
+"""Packages that are not called like the library in them."""
 
 
 def versions() -> dict[str, str | None]:
     """Return versions by name, without importing anything; None for what is not installed."""
     known = {"python": platform.python_version(), "vicheck": __version__}
-    return known | {name: _installed(name) for name in _LIBRARIES}
+    return known | {name: installed_version(name) for name in _LIBRARIES}
 
 
 def extras() -> dict[str, dict[str, str | None]]:
     """Return package and version behind each optional extra; None for what is not installed."""
+    packages = {extra: _PACKAGES.get(library, library) for extra, library in EXTRAS.items()}
     return {
-        extra: {"package": package, "version": _installed(package)}
-        for extra, package in _EXTRAS.items()
+        extra: {"package": package, "version": installed_version(package)}
+        for extra, package in packages.items()
     }
 
 
@@ -61,13 +55,6 @@ def cache() -> dict[str, str | int]:
     chosen = os.environ.get("JAX_COMPILATION_CACHE_DIR", str(cache_directory()))
     files = Path(chosen).rglob("*") if chosen else ()
     return {"directory": chosen, "bytes": sum(map(_size, files))}
-
-
-def _installed(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def _memory() -> int | None:

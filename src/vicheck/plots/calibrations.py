@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from vicheck.calibration.result import Calibration
 
 __all__ = ["datasets", "draw_ecdf_differences", "draw_histograms", "ecdf_difference", "histograms"]
+
+T = TypeVar("T")
 
 _COLUMNS = 3
 _WIDTH, _HEIGHT = 2.5, 2.2
@@ -50,10 +53,7 @@ def histograms(
 @styled
 def draw_histograms(data: Sequence[Histogram]) -> Figure:
     """Draw histograms that are known already."""
-    figure, panels = _panels(len(data))
-    for axes, one in zip(panels, data, strict=False):
-        _draw_histogram(axes, one)
-    return figure
+    return _panels(data, _draw_histogram)
 
 
 def ecdf_difference(
@@ -76,10 +76,7 @@ def ecdf_difference(
 @styled
 def draw_ecdf_differences(data: Sequence[EcdfDifference]) -> Figure:
     """Draw ECDFs that are known already."""
-    figure, panels = _panels(len(data))
-    for axes, one in zip(panels, data, strict=False):
-        _draw_ecdf(axes, one)
-    return figure
+    return _panels(data, _draw_ecdf)
 
 
 @styled
@@ -100,14 +97,17 @@ def datasets(calibration: Calibration) -> Figure:
     return figure
 
 
-def _panels(count: int) -> tuple[Figure, list[Axes]]:
-    columns = min(_COLUMNS, max(1, count))
-    rows = -(-max(1, count) // columns)
+def _panels(data: Sequence[T], draw: Callable[[Axes, T], None]) -> Figure:
+    """Draw a panel for each quantity."""
+    columns = min(_COLUMNS, max(1, len(data)))
+    rows = -(-max(1, len(data)) // columns)
     figure, panels = grid_figure(rows, columns, _WIDTH * columns, _HEIGHT * rows)
-    every: list[Any] = panels.ravel().tolist()
-    for unused in every[count:]:
-        unused.set_axis_off()
-    return figure, every
+    for axes, one in zip_longest(panels.ravel(), data):
+        if one is None:
+            axes.set_axis_off()
+        else:
+            draw(axes, one)
+    return figure
 
 
 def _draw_histogram(axes: Axes, data: Histogram) -> None:

@@ -156,7 +156,8 @@ def khat_growth_data(check: Check) -> KhatGrowth:
     sizes = [len(log_ratios)]
     while sizes[-1] // 2 >= _LEAST_DRAWS:
         sizes.append(sizes[-1] // 2)
-    results = [psis_quietly(log_ratios[:size]) for size in reversed(sizes)]
+    fewer = [psis_quietly(log_ratios[:size], with_weights=False) for size in sizes[:0:-1]]
+    results = [*fewer, check.psis]
     if all(np.isnan(float(result.khat)) for result in results):
         raise NothingToShowError(f"khat is undefined: {check.psis.message}")
     intervals = np.array([result.khat_interval() for result in results])

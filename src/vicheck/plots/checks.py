@@ -9,6 +9,7 @@ import numpy as np
 
 from vicheck.plots.check_data import (
     Cloud,
+    KhatGrowth,
     Pair,
     khat_growth_data,
     khat_scale_data,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from vicheck.checking.result import Check
 
-__all__ = ["draw_pairs", "khat_growth", "khat_scale", "pairs", "tail", "trace"]
+__all__ = ["draw_khat_growth", "draw_pairs", "khat_growth", "khat_scale", "pairs", "tail", "trace"]
 
 _LEFT, _RIGHT = -0.3, 1.5
 """Ends of the scale of khat; what lies beyond is pointed to."""
@@ -90,10 +91,14 @@ def tail(check: Check) -> Figure:
     return figure
 
 
-@styled
 def khat_growth(check: Check) -> Figure:
     """Draw khat against the number of draws, with its 90% interval and the threshold."""
-    data = khat_growth_data(check)
+    return draw_khat_growth(khat_growth_data(check))
+
+
+@styled
+def draw_khat_growth(data: KhatGrowth) -> Figure:
+    """Draw khats that are known already."""
     figure, axes = blank_figure()
     axes.fill_between(data.num_draws, data.low, data.high, color=COLORS["vi"], alpha=0.25,
                       linewidth=0, label="90% interval")  # fmt: skip

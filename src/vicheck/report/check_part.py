@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from vicheck.errors import NothingToShowError
 from vicheck.plots.check_data import Pair, khat_growth_data, pairs_data, trace_data
-from vicheck.plots.checks import draw_pairs, khat_growth, khat_scale, tail, trace
+from vicheck.plots.checks import draw_khat_growth, draw_pairs, khat_scale, tail, trace
 from vicheck.report.figures import Picture, picture_of
 from vicheck.report.tables import MOST_BYTES, divergence_rows, moments_table, show
 
@@ -79,7 +79,7 @@ def _growth_picture(check: Check) -> Picture:
         for size, khat in zip(data.num_draws, data.khat, strict=True)
     )
     return picture_of(
-        partial(khat_growth, check),
+        partial(draw_khat_growth, data),
         f"khat against the number of draws: {told}.",
         "khat of the first draws, with its 90% interval. When it still rises, more of the tail "
         "lies beyond.",
