@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from vicheck.compiling import compiled
+from vicheck.compiling import Traced, compiled
 from vicheck.errors import ModelError
 
 __all__ = [
@@ -41,10 +41,10 @@ double_precision = partial(jax.enable_x64, True)
 """Context in which JAX computes in float64; the caller's own setting is left alone."""
 
 
-class Program(abc.ABC):
-    """The part of a model that JAX compiles: pure functions of z and data, compared by value.
+class Program(Traced, abc.ABC):
+    """The part of a model that JAX compiles: pure functions of z and data.
 
-    Two programs that are equal share compiled code, so a program never holds data.
+    Programs that compute the same share compiled code, so a program never holds data.
     """
 
     layout: Layout
@@ -64,6 +64,18 @@ class Program(abc.ABC):
     def identity(self) -> str:
         """What tells the program apart from others where JAX does not see what is computed."""
         return ""
+
+    def traces(self, use: str, data: Data) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Return one of the functions below, and shapes of arguments for it."""
+        z, key = jax.ShapeDtypeStruct((self.dim,), np.float64), jax.random.key(0)  # type: ignore[no-untyped-call]
+        arguments: dict[str, tuple[Any, ...]] = {
+            "log_density_of_minibatch": (z, data, key),
+            "replicate": (key, z, data),
+            "simulate": (key, data),
+        }
+        if use == "log_density_of_minibatch" and not self.has_minibatches:
+            use = "log_density"
+        return getattr(self, use), arguments.get(use, (z, data))
 
     @abc.abstractmethod
     def log_density(self, z: jax.Array, data: Data) -> jax.Array:
@@ -133,6 +145,10 @@ class Model:
     def coordinates(self) -> tuple[str, ...]:
         """Name of each unconstrained parameter."""
         return self.program.coordinates
+
+    def snapshot(self) -> Model:
+        """Return the model as it computes now, for the length of one call: it is traced once."""
+        return replace(self, program=self.program.snapshot())
 
     def given(self, data: Mapping[str, Any] | None) -> Model:
         """Return the model with some or all of its data replaced.
@@ -343,7 +359,7 @@ def is_finite(program: Program, z: jax.Array, data: Data) -> jax.Array:
     return jnp.isfinite(value) & jnp.isfinite(gradient).all()
 
 
-@compiled
+@compiled("simulate")
 def simulate_many(program: Program, seeds: Any, data: Data) -> tuple[jax.Array, Data]:
     """Draw z and the observed data once for each seed.
 
@@ -352,7 +368,7 @@ def simulate_many(program: Program, seeds: Any, data: Data) -> tuple[jax.Array, 
     return lax.map(lambda seed: program.simulate(jax.random.key(seed), data), jnp.asarray(seeds))
 
 
-@compiled
+@compiled("replicate")
 def replicate_many(program: Program, seeds: Any, z: Any, data: Data) -> Data:
     """Draw the observed data given each row of z."""
     return lax.map(
@@ -361,11 +377,11 @@ def replicate_many(program: Program, seeds: Any, z: Any, data: Data) -> Data:
     )
 
 
-@compiled
+@compiled("log_density")
 def _log_densities(program: Program, z: jax.Array, data: Data) -> jax.Array:
     return jax.vmap(program.log_density, (0, None))(z, data)
 
 
-@compiled
+@compiled("constrain")
 def _constrained(program: Program, z: jax.Array, data: Data) -> dict[str, jax.Array]:
     return jax.vmap(program.constrain, (0, None))(z, data)

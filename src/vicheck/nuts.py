@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 from numpyro.infer.hmc import hmc
 
+from vicheck.compiling import compiled
 from vicheck.errors import ModelError
 from vicheck.model import Data, Model, Program, double_precision, is_finite, labels
 
@@ -175,14 +175,14 @@ def reference(
             raise ValueError(f"{name} must be at least {least}, got {value}")
     if not 0.0 < target_accept < 1.0:
         raise ValueError(f"target_accept must lie between 0 and 1, got {target_accept}")
-    model = model.given(data)
+    model = model.given(data).snapshot()
     model.require_data()
     starts = _find_starts(model, num_chains, np.random.default_rng(seed))
     with double_precision():
         keys = jax.random.split(jax.random.key(seed), num_chains)
         z, diverging = map(
             np.asarray,
-            _run(model.program, keys, starts, model.data, num_draws, num_warmup, target_accept),
+            _run((model.program, num_draws, num_warmup), keys, starts, model.data, target_accept),
         )
     draws = model.constrain(z)
     names = labels({name: array.shape[2:] for name, array in draws.items()})
@@ -215,23 +215,18 @@ def _find_starts(model: Model, num_chains: int, rng: np.random.Generator) -> Flo
     )
 
 
-@partial(jax.jit, static_argnums=0)
-def _are_finite(program: Program, z: jax.Array, data: Data) -> jax.Array:
+@compiled("log_density")
+def _are_finite(program: Program, z: Any, data: Data) -> jax.Array:
     finite: jax.Array = lax.map(lambda row: is_finite(program, row, data), z)
     return finite
 
 
-@partial(jax.jit, static_argnums=(0, 4, 5))
+@compiled("log_density")
 def _run(
-    program: Program,
-    keys: jax.Array,
-    starts: jax.Array,
-    data: Data,
-    num_draws: int,
-    num_warmup: int,
-    target_accept: Any,
+    what: tuple[Program, int, int], keys: jax.Array, starts: Any, data: Data, target_accept: Any
 ) -> tuple[jax.Array, jax.Array]:
     """Return z, shape ``(chains, draws, d)``, and whether each transition diverged."""
+    program, num_draws, num_warmup = what
 
     def energy(z: jax.Array) -> jax.Array:
         return -program.log_density(z, data)

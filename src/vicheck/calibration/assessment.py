@@ -96,7 +96,7 @@ def _noise_dim(q: Family) -> int:
     return jax.tree.map(lambda leaf: np.empty(np.shape(leaf)[1:]), q).noise_dim
 
 
-@compiled
+@compiled("log_density")
 def _evaluate(
     what: tuple[Program, Quantities], q: Family, truth: Any, noise: Any, own: Data, shared: Data
 ) -> tuple[jax.Array, ...]:

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -159,9 +160,9 @@ def _pack(work: Work) -> bytes:
 
 @lru_cache(maxsize=2)
 def _unpack(payload: bytes) -> Work:
-    # Kept, because compiled code belongs to the functions that come out of it.
+    # Kept, because what it computes is then traced once.
     work: Work = pickle.loads(payload)
-    return work
+    return replace(work, model=work.model.snapshot())
 
 
 def _run_packed(payload: bytes, index: int) -> Arrays:

@@ -1,11 +1,13 @@
-"""Tells models apart by what they compute, so that results of different ones are never mixed."""
+"""Tells models and fits apart by what they compute, so that results of different ones never mix."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
-from functools import lru_cache, partial
+import sys
+import types
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial, singledispatchmethod
 from typing import Any
 
 import jax
@@ -13,9 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from vicheck.calibration.quantities import Quantities
-from vicheck.model import Model, Program
+from vicheck.computation import Computation, add_array, is_installed
+from vicheck.model import Model
 
 __all__ = ["fingerprint_of_code", "fingerprint_of_model"]
+
+_DEEPEST = 20
+"""How far values inside values are followed."""
 
 
 def fingerprint_of_model(model: Model, quantities: Quantities) -> str:
@@ -23,57 +29,159 @@ def fingerprint_of_model(model: Model, quantities: Quantities) -> str:
 
     Not of source code: what a model computes may hang on numbers and functions outside it.
     """
-    leaves, structure = jax.tree.flatten(model.data)
-    shapes = tuple((np.shape(leaf), jax.dtypes.result_type(leaf)) for leaf in leaves)
-    digest = hashlib.sha256(_code(model.program, quantities, structure, shapes))
-    for leaf in leaves:
-        _add(digest, leaf)
+    program, key = model.program, jax.random.key(0)
+    simulated = jax.eval_shape(partial(program.simulate), key, model.data)[1]
+    data = model.data | jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), simulated)
+    digest = hashlib.sha256(f"{program.layout!r}{program.identity}".encode())
+    for function, arguments in (
+        program.traces("log_density", data),
+        program.traces("simulate", model.data),
+        quantities.traces("values", (program, data)),
+    ):
+        traced = jax.make_jaxpr(partial(function))(*arguments)
+        digest.update(Computation.of(traced).digest)
+    for leaf in jax.tree.leaves(model.data):
+        add_array(digest, leaf)
     return digest.hexdigest()[:16]
 
 
-@lru_cache(maxsize=64)
-def _code(program: Program, quantities: Quantities, structure: Any, shapes: Any) -> bytes:
-    """Return a digest of what is computed from data of such shapes; kept, as compiled code is."""
-    given = jax.tree.unflatten(structure, [jnp.zeros(shape, dtype) for shape, dtype in shapes])
-    z, key = jnp.zeros(program.dim), jax.random.key(0)
-    simulated = jax.eval_shape(program.simulate, key, given)[1]
-    data = given | jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), simulated)
-    digest = hashlib.sha256(f"{program.layout!r}{program.identity}".encode())
-    for traced in (
-        jax.make_jaxpr(program.log_density)(z, data),
-        jax.make_jaxpr(program.simulate)(key, given),
-        jax.make_jaxpr(lambda z, data: quantities.drawn(program, z, data))(z, data),
-    ):
-        # Some operations print the address of a function.
-        digest.update(_without_addresses(str(traced)).encode())
-        for constant in traced.consts:
-            _add(digest, constant)
-    return digest.digest()
-
-
 def fingerprint_of_code(function: Callable[..., Any]) -> str:
-    """Return the name of a function and a digest of its code, as far as it can be seen."""
-    if isinstance(function, partial):
-        arguments = _without_addresses(repr((function.args, function.keywords)))
-        inner = fingerprint_of_code(function.func)
-        return f"{inner} {hashlib.sha256(arguments.encode()).hexdigest()[:16]}"
-    named = function if hasattr(function, "__qualname__") else type(function)
-    name = f"{named.__module__}.{named.__qualname__}"
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return name
-    constants = [item for item in code.co_consts if isinstance(item, str | int | float | tuple)]
-    text = code.co_code + repr((constants, code.co_names)).encode()
-    return f"{name} {hashlib.sha256(text).hexdigest()[:16]}"
+    """Return the name of a function and a digest of its code, with all values that it reads.
+
+    Closures, defaults and globals count, and so do the functions it calls as far as they are the
+    user's; those of installed packages count by name.
+    """
+    reader = _CodeReader()
+    reader.read(function)
+    return f"{_name_of(function)} {reader.digest.hexdigest()[:16]}"
 
 
-def _without_addresses(text: str) -> str:
-    return re.sub(r"0x[0-9a-f]+", "", text)
+class _CodeReader:
+    """Reads functions and the values they use into one digest."""
+
+    def __init__(self) -> None:
+        self.digest = hashlib.sha256()
+        self._seen: dict[int, tuple[int, Any]] = {}
+
+    def read(self, value: Any, depth: int = 0) -> None:
+        """Read a value, whatever it is."""
+        if isinstance(value, bool | int | float | complex | str | bytes | type(None)):
+            self._tell(type(value).__name__, repr(value))
+            return
+        if id(value) in self._seen:  # a function that calls itself, a list that holds itself
+            self._tell("again", self._seen[id(value)][0])
+            return
+        self._seen[id(value)] = (len(self._seen), value)
+        if depth > _DEEPEST:
+            self._tell(_name_of(value))
+        else:
+            self._read(value, depth)
+
+    @singledispatchmethod
+    def _read(self, value: Any, depth: int) -> None:
+        """Read an object of some class: its kind, and what it holds."""
+        if isinstance(value, np.ndarray | np.generic | jax.Array) and value.dtype != object:
+            add_array(self.digest, value)
+            return
+        self.read(type(value), depth + 1)
+        held = getattr(value, "__dict__", None)
+        if held:
+            self.read(dict(sorted(held.items())), depth + 1)
+        else:
+            self._tell(_text(value))
+
+    @_read.register
+    def _(self, value: types.MethodType, depth: int) -> None:
+        self._read_all((value.__func__, value.__self__), depth)
+
+    @_read.register
+    def _(self, value: partial, depth: int) -> None:  # type: ignore[type-arg]
+        self._read_all((value.func, value.args, value.keywords), depth)
+
+    @_read.register
+    def _(self, value: Mapping, depth: int) -> None:  # type: ignore[type-arg]
+        self._tell("mapping", len(value))
+        for key in value:
+            self._read_all((key, value[key]), depth)
+
+    @_read.register
+    def _(self, value: list | tuple, depth: int) -> None:  # type: ignore[type-arg]
+        self._tell(type(value).__name__, len(value))
+        self._read_all(value, depth)
+
+    @_read.register
+    def _(self, value: set | frozenset, depth: int) -> None:  # type: ignore[type-arg]
+        self._tell("set", *sorted(map(_text, value)))
+
+    @_read.register
+    def _(self, value: types.ModuleType | types.BuiltinFunctionType, depth: int) -> None:
+        self._tell(_name_of(value))
+
+    def _read_all(self, values: Iterable[Any], depth: int) -> None:
+        for value in values:
+            self.read(value, depth + 1)
+
+    @_read.register
+    def _(self, function: types.FunctionType, depth: int) -> None:
+        self._tell(_name_of(function))
+        if is_installed(function.__code__.co_filename):
+            return
+        self.read(function.__code__, depth + 1)
+        self._read_all((function.__defaults__, function.__kwdefaults__), depth)
+        for name, cell in zip(
+            function.__code__.co_freevars, function.__closure__ or (), strict=True
+        ):
+            self._tell(name)
+            try:
+                self.read(cell.cell_contents, depth + 1)
+            except ValueError:  # not set yet
+                self._tell("empty")
+        for name in _names_in(function.__code__):
+            if name in function.__globals__:
+                self._tell(name)
+                self.read(function.__globals__[name], depth + 1)
+
+    @_read.register
+    def _(self, code: types.CodeType, depth: int) -> None:
+        self._tell(code.co_code.hex(), *code.co_names)
+        self._read_all(code.co_consts, depth)
+
+    @_read.register
+    def _(self, kind: type, depth: int) -> None:
+        self._tell(_name_of(kind))
+        module = getattr(sys.modules.get(kind.__module__), "__file__", None)
+        if kind.__module__ == "builtins" or (module and is_installed(module)):
+            return
+        for name, value in sorted(vars(kind).items()):
+            if isinstance(value, types.FunctionType | staticmethod | classmethod | property):
+                self._tell(name)
+                inner = value.fget if isinstance(value, property) else value
+                self.read(getattr(inner, "__func__", inner), depth + 1)
+            elif not name.startswith("__"):
+                self._tell(name)
+                self.read(value, depth + 1)
+
+    def _tell(self, *values: Any) -> None:
+        self.digest.update(" ".join(map(str, values)).encode("utf-8", "replace") + b"\n")
 
 
-def _add(digest: Any, array: Any) -> None:
-    if jnp.issubdtype(getattr(array, "dtype", np.float64), jax.dtypes.prng_key):
-        array = jax.random.key_data(array)
-    array = np.ascontiguousarray(array)
-    digest.update(f"{array.dtype}{array.shape}".encode())
-    digest.update(array.tobytes())
+def _names_in(code: types.CodeType) -> list[str]:
+    """Return the names that code and the functions inside it look up."""
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names.update(_names_in(constant))
+    return sorted(names)
+
+
+def _name_of(value: Any) -> str:
+    if isinstance(value, partial):
+        return _name_of(value.func)
+    named = value if hasattr(value, "__qualname__") else type(value)
+    if isinstance(value, types.ModuleType):
+        return value.__name__
+    return f"{getattr(named, '__module__', '')}.{named.__qualname__}"
+
+
+def _text(value: Any) -> str:
+    return re.sub(r"0x[0-9a-f]+", "", repr(value))

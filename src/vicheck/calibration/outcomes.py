@@ -241,7 +241,7 @@ def _derived(
     )
 
 
-@compiled
+@compiled()
 def _compute(
     what: tuple[Program, Quantities], theta: Mapping[str, Any], truth: Any, data: Data
 ) -> tuple[jax.Array, jax.Array]:

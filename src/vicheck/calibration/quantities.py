@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vicheck.compiling import Traced
 from vicheck.errors import ModelError
 from vicheck.model import Data, Model, Program, labels
 
@@ -23,11 +25,8 @@ Spec = Sequence[str] | Mapping[str, Callable[..., Any]]
 
 
 @dataclass(frozen=True)
-class Quantities:
-    """Entries of z, whose probabilities are exact, and quantities that draws are needed for.
-
-    Compared by value, because code is compiled for it.
-    """
+class Quantities(Traced):
+    """Entries of z, whose probabilities are exact, and quantities that draws are needed for."""
 
     coordinates: tuple[int, ...]
     """Entries of z."""
@@ -44,6 +43,11 @@ class Quantities:
     def names(self) -> tuple[str, ...]:
         """Names of all quantities."""
         return self.exact_names + self.drawn_names
+
+    def traces(self, use: str, data: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Return the quantities that are drawn as a function of z and data, and shapes of these."""
+        program, given = data
+        return partial(self.drawn, program), program.traces("constrain", given)[1]
 
     def exact(self, cdf: Any) -> Any:
         """Return the calibration probabilities of the entries of z from their CDF at the truth."""

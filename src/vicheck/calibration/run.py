@@ -231,6 +231,7 @@ def _check_arguments(
 def _work_of(
     model: Model, spec: Spec | None, posterior: bool, *, fit: Any, **settings: Any
 ) -> Work:
+    model = model.snapshot()
     program = model.program
     key = jax.random.key(0)
     simulated = jax.eval_shape(program.simulate, key, model.data)[1]

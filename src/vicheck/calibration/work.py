@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -17,6 +18,7 @@ from vicheck.calibration.assessment import assess
 from vicheck.calibration.outcomes import Outcome, failed, outcome_of
 from vicheck.calibration.quantities import Quantities
 from vicheck.calibration.replication import REPLICATE, ReplicatedProgram
+from vicheck.compiling import Recent
 from vicheck.model import Data, Model, double_precision, replicate_many, simulate_many
 from vicheck.records import FitStatus
 from vicheck.vi.deterministic import Deterministic
@@ -31,7 +33,7 @@ Arrays = dict[str, NDArray[Any]]
 """The result of a chunk: arrays whose first axis is over its datasets."""
 
 _COMPILING = threading.Lock()
-_COMPILED: set[Any] = set()
+_COMPILED = Recent()
 """What is compiled in this process."""
 _TRUTH = 4
 """Stream of random numbers, belonging to a dataset's seed, that a posterior's truth comes from."""
@@ -94,12 +96,13 @@ class Work:
     def _compile(self, seeds: NDArray[np.int64]) -> None:
         """Compile everything once in a process, the longest part beside the others."""
         kind = self._kind
-        key = (self.model.program, self.centre is None, self.quantities, kind, len(seeds))
+        own = self._imagined(seeds)
+        program, shared = self.fitted.program, self._shared(own)
+        data = shared | jax.tree.map(lambda leaf: leaf[0], own)
+        key = (program.computation("log_density", data), self.quantities, kind, len(seeds))
         with _COMPILING:
             if key in _COMPILED:
                 return
-            own = self._imagined(seeds)
-            program, shared = self.fitted.program, self._shared(own)
 
             def compile_fits() -> None:
                 with double_precision():
@@ -116,21 +119,21 @@ class Work:
     def _compile_one(self, own: Data) -> None:
         """Compile what a single fit needs, before its time is taken."""
         program = self.fitted.program
-        key = (program, self._kind)
+        data = self._shared(own) | jax.tree.map(lambda leaf: leaf[0], own)
+        key = (program.computation("log_density", data), self._kind)
         with _COMPILING:
             if key not in _COMPILED:
-                data = self._shared(own) | jax.tree.map(lambda leaf: leaf[0], own)
                 self._batch_solver.compile_many(
                     program, self._kind, data, {}, np.zeros(1, np.int64)
                 )
                 _COMPILED.add(key)
 
-    @property
+    @cached_property
     def fitted(self) -> Model:
         """The model that is fitted: for a posterior, to the observations and a replicate."""
         if self.centre is None:
             return self.model
-        return Model(ReplicatedProgram(self.model.program), self.model.data)
+        return Model(ReplicatedProgram(self.model.program).snapshot(), self.model.data)
 
     def _simulate(self, seeds: NDArray[np.int64]) -> tuple[jax.Array, Data]:
         """Draw truths and their data, in arrays with an axis over datasets."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from vicheck.compiling import compiled
 from vicheck.model import Data, Model, Program, double_precision
 from vicheck.records import Measure, Predictive
 from vicheck.stats.estimates import plain_log_weights
@@ -37,11 +37,13 @@ def predictive_density(
         sites = jax.eval_shape(model.program.log_likelihood, jnp.zeros(model.dim), held_out.data)
         num_points = sum(math.prod(site.shape) for site in sites.values())
         num_draws = max(100, min(_DRAWS, _NUMBERS // max(1, num_points)))
-        log_p, log_q, points = _densities(
-            model.program, num_draws, q, jax.random.key(seed), model.data, held_out.data
+        log_p, log_q, points = map(
+            np.asarray,
+            _densities(
+                (model.program, num_draws), q, jax.random.key(seed), model.data, held_out.data
+            ),
         )
-    log_ratios = np.asarray(log_p) - np.asarray(log_q)
-    points = np.asarray(points)
+    log_ratios = log_p - log_q
     return Predictive(
         vi=_summed(points, plain_log_weights(num_draws)),
         psis=_summed(points, psis_quietly(log_ratios).log_weights),
@@ -61,10 +63,11 @@ def _summed(points: np.ndarray, log_weights: np.ndarray) -> Measure:
         return Measure(float(each.sum()), float(np.sqrt(np.square(weights * influence).sum())))
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@compiled()
 def _densities(
-    program: Program, num_draws: int, q: Family, key: jax.Array, data: Data, held_out: Data
+    what: tuple[Program, int], q: Family, key: jax.Array, data: Data, held_out: Data
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
+    program, num_draws = what
     z, log_q = q.sample_and_log_prob(key, num_draws)
 
     def one(z: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,8 +20,9 @@ from vicheck.records import Predictive, PsisResult
 from vicheck.stats.psis import as_vector, psis_khat, psis_quietly
 
 if TYPE_CHECKING:
+    from vicheck.model import Model
     from vicheck.nuts import Reference
-    from vicheck.vi.evaluate import Evaluator
+    from vicheck.vi.evaluate import Derivation, Evaluator
     from vicheck.vi.fit import Fit
 
 __all__ = ["check", "check_draws"]
@@ -100,7 +101,8 @@ def check(
         raise ValueError(f"num_draws must be a positive integer, got {num_draws!r}")
     if quantities is not None and not len(quantities):
         raise ValueError("quantities must hold at least one name or function, got none")
-    derive = None if quantities is None else _derivation(quantities, fit)
+    fit = replace(fit, model=fit.model.snapshot())
+    derive = None if quantities is None else _derivation(quantities, fit.model)
     start = time.perf_counter()
     with double_precision():
         evaluator = Evaluator(fit.model, (fit.q,), derive, num_draws, seed)
@@ -122,13 +124,17 @@ def check(
         title=f"{fit.family} fit of {fit.model.dim} parameters ({fit.solver})",
         elbo_trace=fit.solution.elbo_trace,
         provenance=provenance_of(fit, num_draws, seed, _told(quantities, reference, test_data)),
+        notes=_notes_on(fit),
         seconds=fit.seconds + time.perf_counter() - start,
     )
     if reference is None:
         return checked
     from vicheck.checking.truth import errors_against
 
-    notes = ["Marginal khat can be small although the marginal is wrong (the paper, section 2.4)."]
+    notes = [
+        *checked.notes,
+        "Marginal khat can be small although the marginal is wrong (the paper, section 2.4).",
+    ]
     if reference.caution:
         notes.append(f"The reference itself is doubtful: {reference.caution}.")
     return replace(checked, extra=errors_against(reference, checked, fit), notes=tuple(notes))
@@ -181,6 +187,20 @@ def check_draws(
         arrays = {name: np.asarray(of(draws), float) for name, of in quantities.items()}
     _require_rows(arrays, p.size)
     return check(Draws(arrays, p, q, notes=_scale_notes(arrays, q)))
+
+
+def _notes_on(fit: Fit) -> tuple[str, ...]:
+    """Say so when the model is no longer what was fitted."""
+    from vicheck.model import double_precision
+
+    with double_precision():
+        now = fit.model.program.computation("log_density", fit.model.data)
+    if fit.computed is None or fit.computed == now:
+        return ()
+    return (
+        "The model has changed since it was fitted: a value that it reads is another one now. The "
+        "fit is held against the model as it is now; fit it again.",
+    )
 
 
 def _told(quantities: Quantities | None, reference: Any, test_data: Any) -> dict[str, str]:
@@ -311,37 +331,20 @@ def _labels(shapes: Mapping[str, tuple[int, ...]]) -> tuple[str, ...]:
     return labels
 
 
-@dataclass(frozen=True)
-class _Derivation:
-    """Quantities by functions or by names; equal ones share compiled code."""
+def _derivation(quantities: Quantities, model: Model) -> Derivation:
+    from vicheck.vi.evaluate import Derivation
 
-    functions: tuple[tuple[str, Callable[..., Any]], ...] = ()
-    picked: tuple[str, ...] = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.picked or tuple(name for name, _ in self.functions)
-
-    def __call__(self, theta: dict[str, Any]) -> dict[str, Any]:
-        import jax.numpy as jnp
-
-        if self.picked:
-            return {name: theta[name] for name in self.picked}
-        return {name: jnp.asarray(of(theta), float) for name, of in self.functions}
-
-
-def _derivation(quantities: Quantities, fit: Fit) -> _Derivation:
     if isinstance(quantities, str):
         raise TypeError(f"quantities must be a list of names, got the string {quantities!r}")
     if isinstance(quantities, Mapping):
-        return _Derivation(functions=tuple(quantities.items()))
-    known = fit.model.constrain(np.zeros(fit.model.dim))
+        return Derivation(functions=tuple(quantities.items()))
+    known = model.constrain(np.zeros(model.dim))
     unknown = [name for name in quantities if name not in known]
     if unknown:
         raise ValueError(
             f"quantities has {', '.join(unknown)}, but the model has: {', '.join(known)}"
         )
-    return _Derivation(picked=tuple(quantities))
+    return Derivation(picked=tuple(quantities))
 
 
 def _evaluated(evaluator: Evaluator, max_bytes: int) -> tuple[Floats, Floats, Floats]:

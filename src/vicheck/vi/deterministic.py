@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.compiling import Recent
 from vicheck.errors import ModelError
 from vicheck.model import Data, Model, Program, double_precision
 from vicheck.records import FitStatus
@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 
 _FAR, _APART = 4.0, 1.0
 """Sds from which on a scout has left the fit, and an optimum is another one."""
-_SCOUTED: set[Any] = set()
+_SCOUTED = Recent()
 """What scouts are compiled for in this process."""
 
 
@@ -147,7 +147,8 @@ class _One:
 
     def _settle(self) -> Progress:
         """Settle the fit; the first time, another thread compiles the scouts meanwhile."""
-        key = (self.program, self.kind, self.options.num_starts)
+        computes = self.program.computation("log_density", self.fits.shared)
+        key = (computes, self.kind, self.options.num_starts)
         if self.options.num_starts == 1 or key in _SCOUTED:
             return self.fits.settle()
         _SCOUTED.add(key)

@@ -2,35 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.compiling import Traced, compiled
 from vicheck.model import Data, Model, Program, labels
 from vicheck.vi.family import Family
 
-__all__ = ["Chunk", "Derive", "Evaluator"]
+__all__ = ["Chunk", "Derivation", "Evaluator"]
 
 Floats = NDArray[np.float64]
 
 
-class Derive(Protocol):
-    """Makes quantities of the parameters of one draw; compared by value, as it is compiled."""
+@dataclass(frozen=True)
+class Derivation(Traced):
+    """Quantities of the parameters of one draw: some of the model's own, or what functions make."""
+
+    functions: tuple[tuple[str, Callable[..., Any]], ...] = ()
+    picked: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the quantities, in order."""
-        ...
+        return self.picked or tuple(name for name, _ in self.functions)
 
-    def __call__(self, theta: dict[str, jax.Array]) -> dict[str, Any]:
+    def __call__(self, theta: dict[str, jax.Array]) -> dict[str, jax.Array]:
         """Return the quantities by name."""
-        ...
+        if self.picked:
+            return {name: theta[name] for name in self.picked}
+        return {name: jnp.asarray(of(theta), float) for name, of in self.functions}
+
+    def traces(self, use: str, data: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Return the quantities as a function of z and data, and shapes of these."""
+        program, given = data
+        return partial(_quantities, program, self), program.traces("constrain", given)[1]
 
 
 _CHUNK_BYTES = 2**28
@@ -60,7 +72,7 @@ class Evaluator:
         self,
         model: Model,
         members: tuple[Family, ...],
-        derive: Derive | None,
+        derive: Derivation | None,
         num_draws: int,
         seed: int,
         parts: Floats | None = None,
@@ -91,9 +103,7 @@ class Evaluator:
             noise = rng.standard_normal((self.chunk, self.members[0].noise_dim))
             ready = None if waiting is None else [np.asarray(array) for array in waiting]
             waiting = _evaluate(
-                self.program,
-                self.derive,
-                names,
+                (self.program, self.derive, names),
                 self.members,
                 self.parts,
                 self.owner,
@@ -106,17 +116,16 @@ class Evaluator:
         yield Chunk(*(np.asarray(array)[:size] for array in waiting))
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
+@compiled("log_density", "constrain")
 def _evaluate(
-    program: Program,
-    derive: Derive | None,
-    names: tuple[str, ...],
+    what: tuple[Program, Derivation | None, tuple[str, ...]],
     members: tuple[Family, ...],
     parts: Any,
     owner: Any,
     noise: Any,
     data: Data,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
+    program, derive, names = what
     if len(members) == 1:
         z, log_q = jax.vmap(members[0].transform_and_log_prob)(noise)
     else:
@@ -145,7 +154,7 @@ def _owners(size: int, parts: Floats) -> NDArray[np.intp]:
 
 
 def _quantities(
-    program: Program, derive: Derive | None, z: jax.Array, data: Data
+    program: Program, derive: Derivation | None, z: jax.Array, data: Data
 ) -> dict[str, jax.Array]:
     theta = program.constrain(z, data)
     return theta if derive is None else derive(theta)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import Any, Protocol
@@ -50,6 +50,8 @@ class Fit:
     """Wall time, with compiling when the model was new."""
     options: dict[str, Any] = field(default_factory=dict)
     """Options that were given, the rank and those of the solver."""
+    computed: Hashable = None
+    """What the model computed when it was fitted; None where that is not known."""
 
     @property
     def q(self) -> Family:
@@ -175,10 +177,12 @@ def fit(
     kind = kind_of(family, model.dim, rank)
     start = time.perf_counter()
     with double_precision():
-        solution = chosen.solve(model, kind, seed, progress or silent)
+        now = model.snapshot()
+        solution = chosen.solve(now, kind, seed, progress or silent)
+        computed = now.program.computation("log_density", now.data)
     seconds = time.perf_counter() - start
     given = options if rank is None else {"rank": rank} | options
-    return Fit(model, family, solver, seed, solution, seconds, given)
+    return Fit(model, family, solver, seed, solution, seconds, given, computed)
 
 
 def make_solver(name: str, options: dict[str, Any]) -> Solver:

@@ -66,7 +66,7 @@ def _name_of(entry: int, gradient: Any, model: Model, q: Family) -> str:
     return model.coordinates[entry]
 
 
-@compiled
+@compiled("log_density")
 def _moments(program: Program, q: Family, noise: Any, data: Data) -> tuple[Any, Any]:
     def loss(step: jax.Array, e: jax.Array) -> jax.Array:
         z = q.displaced(step, q.sd).transform(e)

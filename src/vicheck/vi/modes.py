@@ -23,7 +23,7 @@ _LONGEST = 100.0
 """Largest change in one step, in sds."""
 
 
-@compiled
+@compiled("log_density")
 def find_modes(program: Program, starts: Any, directions: Any, data: Data) -> jax.Array:
     """Climb the log density from each start; return the modes, NaN where none was found."""
 

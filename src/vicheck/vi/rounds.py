@@ -55,7 +55,7 @@ class Limits(NamedTuple):
     """Density evaluations of one call; more calls go on from there."""
 
 
-@compiled
+@compiled("log_density")
 def settle(
     what: tuple[Program, Kind],
     progress: Progress,

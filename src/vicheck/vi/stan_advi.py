@@ -17,6 +17,7 @@ import numpy as np
 from jax import lax
 from numpy.typing import ArrayLike, NDArray
 
+from vicheck.compiling import compiled
 from vicheck.model import Data, Model, Program
 from vicheck.records import FitStatus
 from vicheck.vi.curvature import Curvature
@@ -242,7 +243,7 @@ class _Run:
             noise = self.rng.standard_normal(size)
             first = int(state.iteration)
             settings = (self._seed(), eta, part, tolerant)
-            state, rows = _ascend(self.program, self.stride, state, noise, *settings, self.data)
+            state, rows = _ascend((self.program, self.stride), state, noise, *settings, self.data)
             kept.append(np.asarray(rows)[: -(-(int(state.iteration) - first) // self.stride)])
             left -= part
         self.num_evaluations += int(state.num_evaluations) - int(before)
@@ -283,12 +284,11 @@ def _begin(q: Family) -> _State:
     return _State(q, jax.tree.map(jnp.zeros_like, q), zero, zero, jnp.array(False))
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@compiled("log_density")
 def _ascend(
-    program: Program,
-    stride: int,
+    what: tuple[Program, int],
     state: _State,
-    noise: jax.Array,
+    noise: Any,
     seed: Any,
     eta: Any,
     count: Any,
@@ -299,6 +299,7 @@ def _ascend(
 
     Where a gradient fails, a tolerant ascent stays where it is; otherwise it ends there.
     """
+    program, stride = what
     key, first = jax.random.key(seed), state.iteration
     last: jax.Array = first + count
 
@@ -348,9 +349,9 @@ def _gradient(
     return jax.tree.map(jnp.add, energy, jax.grad(lambda member: member.entropy())(q)), drops
 
 
-@partial(jax.jit, static_argnums=0)
+@compiled("log_density")
 def _elbo(
-    program: Program, q: Family, noise: jax.Array, seed: Any, data: Data
+    program: Program, q: Family, noise: Any, seed: Any, data: Data
 ) -> tuple[jax.Array, jax.Array]:
     """Return the ELBO, NaN when too many draws fail, and the number of evaluations."""
 

@@ -18,6 +18,7 @@ import numpy as np
 from jax import lax
 from numpy.typing import NDArray
 
+from vicheck.compiling import compiled
 from vicheck.errors import ModelError
 from vicheck.model import Data, Model, Program, is_finite
 from vicheck.records import FitStatus
@@ -153,7 +154,7 @@ def lower_triangular(gradient: Family) -> Family:
     return gradient
 
 
-_is_finite = partial(jax.jit, static_argnums=0)(is_finite)
+_is_finite = compiled("log_density")(is_finite)
 
 
 def find_start(program: Program, data: Data, starts: Floats) -> tuple[Floats, int]:
@@ -210,7 +211,8 @@ class _Run:
         starts = np.concatenate([np.zeros((1, dim)), self.rng.uniform(-2.0, 2.0, (20, dim))])
         z, num_evaluations = find_start(self.program, self.data, starts)
         unit = Curvature(np.ones(dim), np.ones(dim))
-        self.state = _begin(options, self.kind.start(z, unit, _START_SCALE))
+        q = self.kind.start(z, unit, _START_SCALE)
+        self.state = _begin((self.program, options), q, self.data)
         status = FitStatus.MAX_ITERATIONS
         try:
             for first in range(0, options.num_steps, options.eval_every):
@@ -254,7 +256,7 @@ class _Run:
             # Made here for many steps: inside the loop it would cost more than the model.
             noise = self.rng.standard_normal((capacity, *size))
             self.state, rows, part = _advance(
-                self.program, self.options, self.state, noise, self.key, count, self.data
+                (self.program, self.options), self.state, noise, self.key, count, self.data
             )
             total += float(part)
             taken += int(self.state.step) - before
@@ -276,8 +278,9 @@ class _Run:
             self.rows.append(np.asarray(rows)[:count])
 
 
-@partial(jax.jit, static_argnums=0)
-def _begin(options: Stochastic, q: Family) -> _State:
+@compiled()
+def _begin(what: tuple[Program, Stochastic], q: Family, data: Data) -> _State:
+    options = what[1]
     memory = options.make_optimizer().init(q)
     zero = jax.tree.map(jnp.zeros_like, q)
     return _State(q, q, zero, memory, jnp.array(0), jnp.array(True))
@@ -291,17 +294,17 @@ def _describe(q: Family, gradient: Family) -> tuple[jax.Array, jax.Array]:
     return row_of(q), jnp.abs(pull_back(gradient)[0]).max()
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@compiled("log_density", "log_density_of_minibatch")
 def _advance(
-    program: Program,
-    options: Stochastic,
+    what: tuple[Program, Stochastic],
     state: _State,
-    noise: jax.Array,
+    noise: Any,
     key: jax.Array,
     count: Any,
     data: Data,
 ) -> _Carry:
     """Take ``count`` steps; return the iterates to keep and the sum of the steps' ELBOs too."""
+    program, options = what
     optimizer = options.make_optimizer()
     half, stride = options.num_steps // 2, options.stride(state.q.dim)
     average_from = half if options.averaging else options.num_steps

@@ -21,7 +21,7 @@ from numpyro.infer.util import log_density
 
 from vicheck.adapters.numpyro.models import NumpyroProgram, WholePlates, from_numpyro, tracing
 from vicheck.adapters.precision import in_double
-from vicheck.compiling import compiled
+from vicheck.compiling import Traced, compiled
 from vicheck.draws import Draws
 from vicheck.errors import ModelError
 from vicheck.model import Data, Model, double_precision
@@ -56,7 +56,7 @@ def draws_of_guide(
         fixed = in_double(values)
         target = from_numpyro(_without_params(model, fixed, args, kwargs), *args,
                               observed=(), **kwargs)  # fmt: skip
-        approximation = Guide(_program_of(target), guide, _positions(model, args))
+        approximation = Guide(_program_of(target), guide, _positions(model, args)).snapshot()
         approximation.check(fixed, target.data)
         log_p, log_q, theta = approximation.draw(fixed, target.data, num_draws, seed)
     name = type(guide).__name__ if hasattr(guide, "get_posterior") else _name_of(guide)
@@ -72,7 +72,7 @@ def draws_of_guide(
 
 
 @dataclass(frozen=True, eq=False)
-class Guide:
+class Guide(Traced):
     """A guide beside the program it approximates.
 
     Compiled code belongs to one such object: what model and guide compute may hang on numbers
@@ -205,13 +205,13 @@ class Guide:
             return dict(handlers.trace(guide).get_trace(*args, **kwargs))
 
 
-@compiled
+@compiled()
 def _evaluate(approximation: Guide, keys: Any, params: Any, data: Data) -> Any:
     return jax.vmap(lambda key: approximation.one(key, params, data))(keys)
 
 
 @dataclass(frozen=True)
-class SviFit:
+class SviFit(Traced):
     """Fits a guide by SVI: a function of data and seed, as `vicheck.vsbc` takes it."""
 
     program: NumpyroProgram
@@ -271,7 +271,7 @@ class SviFit:
             return early, svi.get_params(state)
 
 
-@compiled
+@compiled()
 def _run_svi(fit: SviFit, key: jax.Array, data: Data) -> tuple[Any, Any]:
     return fit.run(key, data)
 
@@ -295,9 +295,9 @@ def fit_by_svi(
         loss or Trace_ELBO(),
         num_steps,
         num_draws,
-        Guide(program, guide),
+        Guide(program, guide).snapshot(),
         double,
-    )
+    ).snapshot()
     with jax.enable_x64(double):
         fit.prepare(program.example(target.data, target.missing))
     return fit

@@ -1,0 +1,156 @@
+"""What traced functions compute, as short digests: equal ones compute the same.
+
+Source code does not tell: what a function computes may hang on globals, closures and attributes
+outside it. The operations that JAX traces, with their constants, do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import site
+import sysconfig
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend import core
+
+__all__ = ["Computation", "add_array", "is_installed"]
+
+_CALLBACKS = ("callback", "ffi_call")
+"""Primitives with such names run code that JAX does not see."""
+_RULES = ("jvp_jaxpr_fun", "fwd_jaxpr_thunk", "bwd")
+"""Parameters that hold rules of differentiation: they show in gradients only."""
+_UNTOLD = ("out_trees", "debug_info")
+"""Parameters that do not bear on what is computed, but differ from trace to trace."""
+
+
+@dataclass(frozen=True)
+class Computation:
+    """What a traced function computes.
+
+    Attributes
+    ----------
+    digest
+        The same for functions that do the same operations with the same constants.
+    opaque
+        Whether it calls code that cannot be seen: then equal digests do not mean that functions
+        are the same.
+    own_rules
+        Whether some operations have derivatives of the user's own, which only gradients show.
+    """
+
+    digest: bytes
+    opaque: bool
+    own_rules: bool
+
+    @classmethod
+    def of(cls, traced: Any) -> Computation:
+        """Return what a closed jaxpr computes, as `jax.make_jaxpr` has it."""
+        reader = _Reader()
+        reader.read_closed(traced)
+        return cls(reader.digest.digest(), reader.opaque, reader.own_rules)
+
+
+class _Reader:
+    """Reads the operations of a jaxpr, and of those inside it, into one digest."""
+
+    def __init__(self) -> None:
+        self.digest = hashlib.blake2b(digest_size=16)
+        self.opaque = self.own_rules = False
+        self._read: dict[int, tuple[Any, int]] = {}
+
+    def read_closed(self, closed: Any) -> None:
+        # The same inner function is often called many times: once is enough.
+        known = self._read.get(id(closed))
+        if known is not None:
+            self._tell("again", known[1])
+            return
+        self._read[id(closed)] = (closed, len(self._read))
+        for constant in closed.consts:
+            add_array(self.digest, constant)
+        self._read_open(closed.jaxpr)
+
+    def _read_open(self, jaxpr: Any) -> None:
+        numbers: dict[Any, int] = {}
+
+        def tell(atoms: Any) -> None:
+            for atom in atoms:
+                if isinstance(atom, core.Literal):
+                    self._tell(atom.aval)
+                    add_array(self.digest, atom.val)
+                else:
+                    self._tell(numbers.setdefault(atom, len(numbers)), atom.aval)
+
+        tell(jaxpr.constvars)
+        tell(jaxpr.invars)
+        for equation in jaxpr.eqns:
+            name = equation.primitive.name
+            self._tell(name)
+            self.opaque |= any(part in name for part in _CALLBACKS)
+            tell(equation.invars)
+            for key in sorted(equation.params):
+                self._tell(key)
+                self._read_parameter(key, equation.params[key])
+            tell(equation.outvars)
+        self._tell("returns")
+        tell(jaxpr.outvars)
+
+    def _read_parameter(self, key: str, value: Any) -> None:
+        if key in _RULES:
+            self._read_rule(value)
+        elif key in _UNTOLD:
+            return
+        elif isinstance(value, core.ClosedJaxpr):
+            self.read_closed(value)
+        elif isinstance(value, core.Jaxpr):
+            self._read_open(value)
+        elif isinstance(value, tuple | list):
+            self._tell(len(value))
+            for item in value:
+                self._read_parameter("", item)
+        elif isinstance(value, Mapping):
+            for name in sorted(value, key=str):
+                self._tell(name)
+                self._read_parameter("", value[name])
+        elif isinstance(value, np.ndarray | np.generic | jax.Array):
+            add_array(self.digest, value)
+        else:
+            self._tell(re.sub(r"0x[0-9a-f]+", "", repr(value)))
+            self.opaque |= callable(value) and not isinstance(value, type)
+
+    def _read_rule(self, rule: Any) -> None:
+        where = str(getattr(getattr(rule, "debug_info", None), "func_src_info", ""))
+        name, _, place = where.rpartition(" at ")
+        self._tell(name)
+        self.own_rules |= not is_installed(place.rpartition(":")[0])
+
+    def _tell(self, *values: Any) -> None:
+        self.digest.update(" ".join(map(str, values)).encode() + b"\n")
+
+
+def add_array(digest: Any, array: Any) -> None:
+    """Add type, shape and numbers of an array, or the key of a random number generator."""
+    if jnp.issubdtype(getattr(array, "dtype", np.float64), jax.dtypes.prng_key):
+        array = jax.random.key_data(array)
+    array = np.ascontiguousarray(array)
+    digest.update(f"{array.dtype}{array.shape}".encode())
+    digest.update(array.tobytes())
+
+
+def is_installed(path: str) -> bool:
+    """Whether a file of code belongs to Python or to an installed package, not to the user."""
+    return path.startswith(("<frozen", *_roots()))
+
+
+@lru_cache(maxsize=1)
+def _roots() -> tuple[str, ...]:
+    places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    places |= {*site.getsitepackages(), site.getusersitepackages(), str(Path(__file__).parent)}
+    return tuple(f"{place}/" for place in places)
