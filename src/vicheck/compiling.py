@@ -24,7 +24,7 @@ __all__ = ["MOST_KEPT", "Recent", "Traced", "compiled", "is_large", "num_kept"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-MOST_KEPT = 128
+MOST_KEPT = 64
 """Pieces of compiled code that are kept. A fit with its check needs five or so, each a few
 megabytes and up to a hundred of the 65,530 memory maps that Linux lets a process have."""
 

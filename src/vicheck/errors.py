@@ -11,6 +11,7 @@ __all__ = [
     "MissingExtraError",
     "ModelError",
     "NothingToShowError",
+    "OtherMachineWarning",
     "StoreError",
     "UndefinedKhatWarning",
     "require_extra",
@@ -30,6 +31,10 @@ EXTRAS = {
 
 class UndefinedKhatWarning(UserWarning):
     """khat is undefined for this input; the result's status and message say why."""
+
+
+class OtherMachineWarning(UserWarning):
+    """A run goes on on another kind of machine: equal up to rounding, not to the last bit."""
 
 
 class HintedError(Exception):

@@ -7,22 +7,32 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from vicheck.calibration.refusals import explaining_refusals
 from vicheck.durable_files import is_temporary, make_directory, whole_file
 from vicheck.errors import StoreError
 
-__all__ = ["find_or_begin_run"]
+__all__ = ["Run", "find_or_begin_run"]
 
-_FORMAT = 1
+_FORMAT = 2
 _LINES_SHOWN = 10
 
 
-def find_or_begin_run(directory: Path, manifest: Mapping[str, Any]) -> str:
-    """Return what tells a run from others, when the directory belongs to it or is free.
+class Run(NamedTuple):
+    """What a directory says of the run it belongs to."""
 
-    A directory that is absent or empty gets this manifest.
+    digest: str
+    """Tells the run from others."""
+    begun_on: str
+    """On which kind of machine it was begun."""
+
+
+def find_or_begin_run(directory: Path, manifest: Mapping[str, Any], here: str) -> Run:
+    """Return the run of a directory, when it is this one or the directory is free.
+
+    A directory that is absent or empty gets this manifest, and a note on which kind of machine it
+    was begun: that is no part of the manifest, because a run may go on elsewhere.
 
     Raises
     ------
@@ -32,15 +42,17 @@ def find_or_begin_run(directory: Path, manifest: Mapping[str, Any]) -> str:
     wanted = _as_json(manifest)
     found = _read(directory)
     if found is None:
-        _begin(directory, wanted)
+        _begin(directory, wanted, here)
         found = _read(directory)
+    assert found is not None
+    entries, begun_on = found
     # Compared as text, because to Python 1 and 1.0 and True are equal.
-    if _canonical(found) != _canonical(wanted):
+    if _canonical(entries) != _canonical(wanted):
         raise StoreError(
-            f"{directory} belongs to another run; {_describe_difference(found, wanted)}",
+            f"{directory} belongs to another run; {_describe_difference(entries, wanted)}",
             hint="use another directory, or the settings of that run",
         )
-    return _digest(wanted)
+    return Run(_digest(wanted), begun_on)
 
 
 def _as_json(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -65,7 +77,7 @@ def _file_in(directory: Path) -> Path:
     return directory / "manifest.json"
 
 
-def _read(directory: Path) -> dict[str, Any] | None:
+def _read(directory: Path) -> tuple[dict[str, Any], str] | None:
     path = _file_in(directory)
     with explaining_refusals("read", path):
         try:
@@ -82,25 +94,28 @@ def _read(directory: Path) -> dict[str, Any] | None:
     try:
         parts = json.loads(content)
         version, entries, checksum = parts["vicheck_store"], parts["manifest"], parts["sha256"]
+        begun_on = parts.get("begun_on", "")
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise damaged from error
-    if not isinstance(entries, dict) or checksum != _digest([version, entries]):
+    signed = [version, entries] if version == 1 else [version, entries, begun_on]
+    if not isinstance(entries, dict) or checksum != _digest(signed):
         raise damaged
     if version != _FORMAT:
         raise StoreError(
             f"{path} has format {version}, and this version of vicheck reads format {_FORMAT}",
             hint="use another directory, or the version that has written it",
         )
-    return entries
+    return entries, str(begun_on)
 
 
-def _begin(directory: Path, entries: dict[str, Any]) -> None:
+def _begin(directory: Path, entries: dict[str, Any], here: str) -> None:
     """Make the directory and its manifest, unless another process does at the same moment."""
     path = _file_in(directory)
     parts = {
         "vicheck_store": _FORMAT,
         "manifest": entries,
-        "sha256": _digest([_FORMAT, entries]),
+        "begun_on": here,
+        "sha256": _digest([_FORMAT, entries, here]),
     }
     content = json.dumps(parts, indent=2, sort_keys=True).encode() + b"\n"
     with explaining_refusals("write", path):

@@ -25,6 +25,7 @@ def provenance_of(attributes: Mapping[Any, Any]) -> Provenance:
         "draws from each q": given.get("num_draws"),
         "seconds a fit may take": given.get("time_limit") or None,
         "quantities": given.get("chosen"),
+        "computed on": "; and on ".join(json.loads(given.get("made_on") or "[]")),
         "seed": given.get("seed"),
     }
     return Provenance(

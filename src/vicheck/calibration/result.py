@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import json
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,7 +47,7 @@ _DIMS = {
 }
 """Variables that must be there, and their dimensions."""
 
-_OF_ONE_RUN = ("seed", "title", "version", "versions", "num_datasets")
+_OF_ONE_RUN = ("seed", "title", "version", "versions", "num_datasets", "made_on")
 """Attributes in which runs that are merged may differ."""
 
 
@@ -266,8 +268,10 @@ class Calibration:
             merged = merged.assign_coords(dataset=np.arange(len(numbers)))
         runs = dict.fromkeys(str(part.attrs["seed"]) for part in parts if "seed" in part.attrs)
         before, now = (f"{size} simulated" for size in (self.data.sizes["dataset"], len(numbers)))
+        machines = (json.loads(part.attrs.get("made_on") or "[]") for part in parts)
         return type(self)(
             merged.assign_attrs(
+                made_on=json.dumps(sorted(set().union(*machines))),
                 seed=", ".join(runs),
                 num_datasets=len(numbers),
                 title=str(merged.attrs.get("title", "")).replace(before, now),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import nullcontext
@@ -24,7 +25,9 @@ from vicheck.calibration.quantities import Spec, choose_quantities
 from vicheck.calibration.result import Calibration
 from vicheck.calibration.store import Store
 from vicheck.calibration.work import Arrays, Work
+from vicheck.errors import OtherMachineWarning
 from vicheck.model import Data, Model, double_precision
+from vicheck.processor import made_on
 from vicheck.provenance import versions_of
 from vicheck.vi.fit import fit as fit_model
 from vicheck.vi.fit import make_solver
@@ -169,7 +172,9 @@ def vsbc(
         )
         work = replace(work, chunk_size=int(chunk_size or _chunk_size(work)))
         described = _described(work)
-    kept = None if store is None else Store.open(store, described)
+    kept = None if store is None else Store.open(store, described, here=made_on())
+    if kept is not None and len(kept.finished()) < work.num_chunks:
+        _warn_of_another(kept.begun_on, made_on())
     counts = [
         min(work.chunk_size, num_datasets - index * work.chunk_size)
         for index in range(work.num_chunks)
@@ -299,6 +304,7 @@ def _described(work: Work) -> dict[str, Any]:
 def _calibration(work: Work, chunks: list[Arrays], described: dict[str, Any]) -> Calibration:
     joined = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
     number, probability = joined.pop("dataset"), joined.pop("probability")
+    machines = sorted(set(joined.pop("made_on").tolist()))
     names, exact = work.quantities.names, work.quantities.exact_names
     variables = {name: ("dataset", array) for name, array in joined.items()}
     own = work.fit is None
@@ -324,10 +330,23 @@ def _calibration(work: Work, chunks: list[Arrays], described: dict[str, Any]) ->
             "seed": work.seed,
             "version": described["versions"]["vicheck"],
             "versions": json.dumps(versions_of("numpy", "scipy", "jax", "numpyro")),
+            "made_on": json.dumps(machines),
             "title": f"{who} on {work.num_datasets} simulated datasets, {where}",
         },
     )
     return Calibration(data)
+
+
+def _warn_of_another(begun_on: str, here: str) -> None:
+    """Say so when a store is continued on another kind of machine."""
+    if begun_on != here:
+        warnings.warn(
+            f"the store was begun on {begun_on or 'a machine it does not name'}, and this is "
+            f"{here}: what is computed here equals what that machine would have computed up to "
+            "rounding, which the tolerance of the fits amplifies, not to the last bit",
+            OtherMachineWarning,
+            stacklevel=3,
+        )
 
 
 def _shown(progress: Progress) -> Any:

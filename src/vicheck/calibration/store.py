@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from vicheck.calibration.chunk_files import Arrays, decode_chunk, encode_chunk
 from vicheck.calibration.claims import Claims
-from vicheck.calibration.manifest import find_or_begin_run
+from vicheck.calibration.manifest import Run, find_or_begin_run
 from vicheck.calibration.refusals import explaining_refusals
 from vicheck.durable_files import (
     is_temporary,
@@ -42,6 +42,8 @@ class Store:
         The directory.
     damaged
         Indices of the chunks that were found damaged and set aside by this object.
+    begun_on
+        The kind of machine that the run was begun on.
 
     Examples
     --------
@@ -56,15 +58,21 @@ class Store:
     {'probabilities': array([0.25, 0.75])}
     """
 
-    def __init__(self, path: Path, run: str, claims: Claims) -> None:
+    def __init__(self, path: Path, run: Run, claims: Claims) -> None:
         self.path = path
         self.damaged: list[int] = []
-        self._run = run
+        self.begun_on = run.begun_on
+        self._run = run.digest
         self._claims = claims
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike[str], manifest: Mapping[str, Any], *, lease: float = 600.0
+        cls,
+        path: str | os.PathLike[str],
+        manifest: Mapping[str, Any],
+        *,
+        here: str = "",
+        lease: float = 600.0,
     ) -> Self:
         """Open the store of a run, or begin one in a directory that is absent or empty.
 
@@ -75,6 +83,8 @@ class Store:
             will do for a store that is only read.
         manifest
             All that the chunks depend on, in values that JSON can hold.
+        here
+            The kind of machine this is, noted where a run is begun.
         lease
             Seconds after which a claim that was not refreshed counts for nothing.
 
@@ -87,7 +97,7 @@ class Store:
         if not lease > 0.0:
             raise ValueError(f"lease must be a positive number of seconds, got {lease}")
         directory = Path(path)
-        store = cls(directory, find_or_begin_run(directory, manifest), Claims(lease))
+        store = cls(directory, find_or_begin_run(directory, manifest, here), Claims(lease))
         store._tidy()
         return store
 

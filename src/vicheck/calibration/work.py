@@ -20,6 +20,7 @@ from vicheck.calibration.quantities import Quantities
 from vicheck.calibration.replication import REPLICATE, ReplicatedProgram
 from vicheck.compiling import Recent
 from vicheck.model import Data, Model, double_precision, replicate_many, simulate_many
+from vicheck.processor import made_on
 from vicheck.records import FitStatus
 from vicheck.vi.deterministic import Deterministic
 from vicheck.vi.family import Family
@@ -79,7 +80,11 @@ class Work:
             if arrays is None:
                 arrays = self._one_by_one(truth[:count], own, seeds[:count])
         arrays = {name: array[:count] for name, array in arrays.items()}
-        return {"dataset": np.arange(start, start + count), "seed": seeds[:count]} | arrays
+        return {
+            "dataset": np.arange(start, start + count),
+            "seed": seeds[:count],
+            "made_on": np.full(count, made_on()),
+        } | arrays
 
     @property
     def _in_batches(self) -> bool:

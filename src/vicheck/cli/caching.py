@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import platform
 from importlib.util import find_spec
-from pathlib import Path
 
 from vicheck.cache import cache_directory
+from vicheck.processor import digest_of_processor
 
 __all__ = ["keep_compiled_code"]
 
@@ -26,7 +24,7 @@ def keep_compiled_code() -> None:
     """
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
-    directory = cache_directory() / f"xla-{_processor()}"
+    directory = cache_directory() / f"xla-{digest_of_processor()}"
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError:  # then without
@@ -36,14 +34,3 @@ def keep_compiled_code() -> None:
     if find_spec("filelock"):  # without it JAX cannot bound the size
         os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(_MOST_BYTES))
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(directory)
-
-
-def _processor() -> str:
-    """Return what tells kinds of processors apart: code for one may not run on another."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    flags = next((line for line in lines if line.startswith(("flags", "Features"))), "")
-    known = f"{platform.machine()} {platform.processor()} {flags}"
-    return hashlib.sha256(known.encode()).hexdigest()[:12]
