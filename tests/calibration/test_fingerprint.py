@@ -10,6 +10,7 @@ import numpyro.distributions as dist
 import pytest
 
 import vicheck
+from tests.calibration import problems
 from tests.calibration.problems import draw_exactly, independent_model
 from vicheck.calibration.fingerprint import fingerprint_of_code
 from vicheck.calibration.run import vsbc
@@ -26,6 +27,10 @@ def with_globals(y=None):
 
 def shifted(data, seed):
     return draw_exactly(data, seed, shift=FITTER_SHIFT)
+
+
+def by_module(data, seed):
+    return problems.draw_exactly(data, seed, shift=problems.CHUNK_SIZE)
 
 
 def helped(data, seed):
@@ -129,6 +134,12 @@ def test_globals_of_functions_that_are_called_count(monkeypatch):
     before = fingerprint_of_code(helped)
     monkeypatch.setitem(globals(), "FITTER_SHIFT", 1.0)
     assert fingerprint_of_code(helped) != before
+
+
+def test_values_in_the_users_modules_count(monkeypatch):
+    before = fingerprint_of_code(by_module)
+    monkeypatch.setattr(problems, "CHUNK_SIZE", 6)
+    assert fingerprint_of_code(by_module) != before
 
 
 def test_functions_that_call_each_other_are_read_once():

@@ -136,10 +136,20 @@ class _CodeReader:
                 self.read(cell.cell_contents, depth + 1)
             except ValueError:  # not set yet
                 self._tell("empty")
-        for name in _names_in(function.__code__):
+        names = _names_in(function.__code__)
+        for name in names:
             if name in function.__globals__:
                 self._tell(name)
-                self.read(function.__globals__[name], depth + 1)
+                self._read_global(function.__globals__[name], names, depth)
+
+    def _read_global(self, value: Any, names: Iterable[str], depth: int) -> None:
+        """Read a value that code looks up, and of the user's modules what it may look up there."""
+        self.read(value, depth + 1)
+        if isinstance(value, types.ModuleType) and not _is_of_a_library(value):
+            for name in names:
+                if name in vars(value):
+                    self._tell(name)
+                    self.read(vars(value)[name], depth + 1)
 
     @_read.register
     def _(self, code: types.CodeType, depth: int) -> None:
@@ -149,8 +159,7 @@ class _CodeReader:
     @_read.register
     def _(self, kind: type, depth: int) -> None:
         self._tell(_name_of(kind))
-        module = getattr(sys.modules.get(kind.__module__), "__file__", None)
-        if kind.__module__ == "builtins" or (module and is_installed(module)):
+        if _is_of_a_library(sys.modules.get(kind.__module__)):
             return
         for name, value in sorted(vars(kind).items()):
             if isinstance(value, types.FunctionType | staticmethod | classmethod | property):
@@ -163,6 +172,14 @@ class _CodeReader:
 
     def _tell(self, *values: Any) -> None:
         self.digest.update(" ".join(map(str, values)).encode("utf-8", "replace") + b"\n")
+
+
+def _is_of_a_library(module: types.ModuleType | None) -> bool:
+    """Whether a module is Python's or an installed one; what is typed in a notebook has no file."""
+    file = getattr(module, "__file__", None)
+    if file:
+        return is_installed(file)
+    return getattr(module, "__name__", "") in sys.builtin_module_names
 
 
 def _names_in(code: types.CodeType) -> list[str]:
