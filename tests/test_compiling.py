@@ -14,7 +14,7 @@ import pytest
 
 import vicheck
 from vicheck import compiling
-from vicheck.compiling import num_kept
+from vicheck.compiling import num_compiled, num_kept
 from vicheck.computation import Computation
 from vicheck.model import double_precision
 
@@ -157,11 +157,11 @@ def test_equal_programs_share_code_and_compile_nothing():
         return lambda z: -jnp.sum((z - shift) ** 2) / 2
 
     vicheck.from_log_density(density(0.25), jnp.zeros(2)).log_density(np.zeros(2))
-    before = num_kept()
+    before = num_compiled()
     for _ in range(5):
         model = vicheck.from_log_density(density(0.25), jnp.zeros(2))
         assert model.log_density(np.zeros(2)) == -0.0625
-    assert num_kept() == before
+    assert num_compiled() == before
 
 
 def test_programs_that_differ_share_nothing():

@@ -20,7 +20,7 @@ import numpy as np
 
 from vicheck.computation import Computation
 
-__all__ = ["MOST_KEPT", "Recent", "Traced", "compiled", "is_large", "num_kept"]
+__all__ = ["MOST_KEPT", "Recent", "Traced", "compiled", "is_large", "num_compiled", "num_kept"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -149,6 +149,7 @@ class _Kept:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._code: OrderedDict[_Static, Any] = OrderedDict()
+        self.num_made = 0
 
     def __len__(self) -> int:
         return len(self._code)
@@ -157,6 +158,7 @@ class _Kept:
         with self._lock:
             if static not in self._code:
                 self._code[static] = _jitted(static)
+                self.num_made += 1
                 while len(self._code) > MOST_KEPT:
                     self._code.popitem(last=False)
             self._code.move_to_end(static)
@@ -164,6 +166,11 @@ class _Kept:
 
 
 _KEPT = _Kept()
+
+
+def num_compiled() -> int:
+    """Return how many pieces of code were compiled in this process so far."""
+    return _KEPT.num_made
 
 
 def num_kept() -> int:

@@ -277,11 +277,11 @@ def test_a_changed_character_in_the_manifest_is_damage_and_no_other_run(director
 
 
 def test_a_later_format_is_named(directory, store, monkeypatch):
-    monkeypatch.setattr(manifest, "_FORMAT", 2)
+    monkeypatch.setattr(manifest, "_FORMAT", 3)
     later = directory.parent / "later"
     Store.open(later, MANIFEST)
     monkeypatch.undo()
-    with pytest.raises(StoreError, match="has format 2, and this version of vicheck reads form"):
+    with pytest.raises(StoreError, match="has format 3, and this version of vicheck reads form"):
         Store.open(later, MANIFEST)
 
 
