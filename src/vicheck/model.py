@@ -65,6 +65,11 @@ class Program(abc.ABC):
         """What tells the program apart from others where JAX does not see what is computed."""
         return ""
 
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """Names of the data that are observed: what is simulated."""
+        return ()
+
     @abc.abstractmethod
     def log_density(self, z: jax.Array, data: Data) -> jax.Array:
         """Log joint density at z, the Jacobian of the constraints included."""
@@ -114,6 +119,11 @@ class Program(abc.ABC):
         """Draw the observed data given z and the rest of the data."""
         raise ModelError("this model cannot simulate data: it is a bare log density")
 
+    def without_observations(self, data: Data) -> Data:
+        """Return data with zeros for all that is observed: what simulations are conditioned on."""
+        _, drawn = jax.eval_shape(self.simulate, jax.random.key(0), data)
+        return data | jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), drawn)
+
 
 @dataclass(frozen=True, eq=False)
 class Model:
@@ -133,6 +143,11 @@ class Model:
     def coordinates(self) -> tuple[str, ...]:
         """Name of each unconstrained parameter."""
         return self.program.coordinates
+
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """Names of the data that are observed: what `simulate` and `vicheck.vsbc` draw."""
+        return self.program.observed
 
     def given(self, data: Mapping[str, Any] | None) -> Model:
         """Return the model with some or all of its data replaced.
@@ -209,7 +224,7 @@ class Model:
             example = ", ".join(f"{name!r}: ..." for name in self.missing)
             raise ModelError(
                 f"the model has no data for {', '.join(self.missing)}",
-                hint=f"pass data={{{example}}}",
+                hint=f"pass data={{{example}}}, or say by observed= what is observed instead",
             )
 
 

@@ -74,6 +74,10 @@ class PymcProgram(Program):
         found = dict(zip(self.graphs.term_names, terms, strict=True))
         return {name: found[name] for name in names}
 
+    @property
+    def observed(self) -> tuple[str, ...]:
+        return tuple(self.graphs.targets)
+
     def is_elementwise(self, name: str) -> bool:
         return name in self.elementwise
 
