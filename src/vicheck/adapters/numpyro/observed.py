@@ -366,7 +366,7 @@ def _refuse_doubts(
                 return Refusal(
                     f"{_name(target.path)} was left out, and {name!r} hangs on it, so it may be "
                     "data or a parameter",
-                    "name all arguments that are observed: from_numpyro(..., observed=(...))",
+                    "name all that are observed by observed=, on the command line by --observed",
                 )
     return None
 
