@@ -37,6 +37,8 @@ Data = dict[str, Any]
 Layout = tuple[tuple[str, tuple[int, ...]], ...]
 """Names and shapes of the parts of a flat vector, in order."""
 
+_BARE = "this model cannot simulate data: it is a bare log density"
+
 double_precision = partial(jax.enable_x64, True)
 """Context in which JAX computes in float64; the caller's own setting is left alone."""
 
@@ -113,14 +115,19 @@ class Program(abc.ABC):
 
     def simulate(self, key: jax.Array, data: Data) -> tuple[jax.Array, Data]:
         """Draw z from the prior and then the observed data, given the rest of the data."""
-        raise ModelError("this model cannot simulate data: it is a bare log density")
+        raise ModelError(_BARE)
 
     def replicate(self, key: jax.Array, z: jax.Array, data: Data) -> Data:
         """Draw the observed data given z and the rest of the data."""
-        raise ModelError("this model cannot simulate data: it is a bare log density")
+        raise ModelError(_BARE)
+
+    def require_simulation(self) -> None:
+        """Raise `ModelError` when data cannot be simulated."""
+        raise ModelError(_BARE)
 
     def without_observations(self, data: Data) -> Data:
         """Return data with zeros for all that is observed: what simulations are conditioned on."""
+        self.require_simulation()
         _, drawn = jax.eval_shape(self.simulate, jax.random.key(0), data)
         return data | jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), drawn)
 
@@ -207,6 +214,7 @@ class Model:
         z, data
             The unconstrained parameters, and the data with what is observed replaced.
         """
+        self.program.require_simulation()
         with double_precision():
             z, simulated = simulate_many(self.program, np.array([seed]), self.data)
             return np.asarray(z[0]), self.data | jax.tree.map(lambda a: np.asarray(a[0]), simulated)

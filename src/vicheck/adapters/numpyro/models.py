@@ -227,7 +227,13 @@ class NumpyroProgram(Program):
             found = put(found, path, value if given is None else value.reshape(np.shape(given)))
         return {path[0]: found[path[0]] for path, _ in self.targets}
 
+    def require_simulation(self) -> None:
+        if self.refusal is not None:
+            sentence, hint = self.refusal
+            raise ModelError(f"this model cannot simulate data: {sentence}", hint=hint)
+
     def without_observations(self, data: Data) -> Data:
+        self.require_simulation()
         _, drawn = jax.eval_shape(self.simulate, jax.random.key(0), data)
         for path, _ in self.targets:
             leaf = take(drawn, path)
@@ -359,9 +365,7 @@ class NumpyroProgram(Program):
         self, key: jax.Array, data: Data, theta: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Draw every site, or those that are not parameters given in ``theta``."""
-        if self.refusal is not None:
-            sentence, hint = self.refusal
-            raise ModelError(f"this model cannot simulate data: {sentence}", hint=hint)
+        self.require_simulation()
         for path, _ in self.targets:
             blank = jnp.zeros_like(take(data, path)) if self.redraws else None
             data = put(data, path, blank)

@@ -144,12 +144,15 @@ class PymcProgram(Program):
 
     # ---- simulation
 
+    def require_simulation(self) -> None:
+        if self.graphs.refusal:
+            raise ModelError(f"the model cannot simulate data: {self.graphs.refusal}")
+
     def _draw(
         self, names: list[str], draw: Any, key: jax.Array, data: Data, given: dict[str, Any]
     ) -> dict[str, jax.Array]:
         """Let PyTensor draw: it has every distribution, and its generators take a seed."""
-        if self.graphs.refusal:
-            raise ModelError(f"the model cannot simulate data: {self.graphs.refusal}")
+        self.require_simulation()
         filled = self._filled(data)
         shapes = self._shapes_of_variables(
             {name: np.zeros(np.shape(value)) for name, value in filled.items()}

@@ -177,18 +177,21 @@ class _StanProgram(Program):
     def is_decreasing(self, name: str) -> bool:
         return name in self.decreasing
 
-    def simulate(self, key: jax.Array, data: Data) -> tuple[jax.Array, Data]:
+    def require_simulation(self) -> None:
         if self.draw is None:
             raise ModelError(
                 "this Stan model cannot simulate data",
                 hint="give from_stan a simulator=, or let its generated quantities draw every "
                 f"parameter and the observed data: tau as tau{_SUFFIX}, y as y{_SUFFIX}",
             )
+
+    def simulate(self, key: jax.Array, data: Data) -> tuple[jax.Array, Data]:
+        self.require_simulation()
         given = {k: v for k, v in data.items() if k not in {name for name, *_ in self.simulated}}
         results: list[Any] = [((self.dim,), np.float64)]
         results += [(shape, dtype) for _, shape, dtype in self.simulated]
         seed = jax.random.bits(key, dtype=jnp.uint32)
-        draw = self.draw
+        draw: Any = self.draw
 
         def host(seed: Any, given: Data) -> tuple[Any, ...]:
             z, drawn = draw(int(seed), given)
