@@ -74,6 +74,109 @@ def test_what_a_person_sees_and_what_is_written(files):
     assert saved.quantities == ("both[0]", "both[1]")
 
 
+RADON = """
+import numpyro
+import numpyro.distributions as dist
+
+LEVELS = [1.0, 2.0]
+
+
+def radon(county, floor, log_radon):
+    mean = numpyro.sample("mean", dist.Normal(0.0, 2.0))
+    b = numpyro.sample("b", dist.Normal(0.0, 1.0))
+    with numpyro.plate("counties", 5):
+        a = numpyro.sample("a", dist.Normal(mean, 0.5))
+    with numpyro.plate("houses", len(county)):
+        numpyro.sample("level", dist.Normal(a[county] + b * floor, 0.8), obs=log_radon)
+
+
+def optional(floor, scale=None, log_radon=None):
+    scale = numpyro.sample("scale", dist.HalfNormal(1.0), obs=scale)
+    b = numpyro.sample("b", dist.Normal(0.0, scale))
+    numpyro.sample("level", dist.Normal(b * floor, 0.8), obs=log_radon)
+
+
+def closed(floor):
+    b = numpyro.sample("b", dist.Normal(0.0, 1.0))
+    numpyro.sample("level", dist.Normal(b, 0.8), obs=LEVELS[0])
+"""
+
+
+@pytest.fixture
+def radon(tmp_path):
+    (tmp_path / "radon.py").write_text(RADON)
+    rng = np.random.default_rng(3)
+    county, floor = rng.integers(0, 5, 60), rng.integers(0, 2, 60)
+    level = 1.0 - 0.5 * floor + 0.8 * rng.normal(size=60)
+    rows = [f"{c},{f},{y:.3f}" for c, f, y in zip(county, floor, level, strict=True)]
+    (tmp_path / "radon.csv").write_text("\n".join(["county,floor,log_radon", *rows]))
+    cut = [row.rpartition(",")[0] for row in rows]
+    (tmp_path / "unseen.csv").write_text("\n".join(["county,floor", *cut]))
+    (tmp_path / "floor.csv").write_text("floor\n0\n1\n1")
+    (tmp_path / "two.csv").write_text("floor,log_radon\n0,0.5\n1,0.7\n1,0.2")
+    return tmp_path
+
+
+def test_an_outcome_of_any_name_is_simulated(radon):
+    options = ("--num-datasets", "200", "--quantities", "b,mean", "--json")
+    command = ("vsbc", f"{radon / 'radon.py'}:radon", "--data")
+    done = call(*command, radon / "radon.csv", *options)
+    assert done.stderr == ""
+    answer = json.loads(done.stdout)
+    assert "200 simulated datasets (log_radon), over the prior" in answer["settings"]["title"]
+    assert answer["num_datasets"] == 200
+    for name in ("b", "mean"):
+        assert answer["tests"][name]["direction"] == "none"
+        # One dataset again and again would make nearly all truths lie outside of q.
+        assert 0.8 < answer["tests"][name]["dispersion"] < 2.0
+    unseen = json.loads(call(*command, radon / "unseen.csv", *options).stdout)
+    named = call(*command, radon / "radon.csv", *options, "--observed", "log_radon")
+    for other in (unseen, json.loads(named.stdout)):
+        assert other["tests"] == answer["tests"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence", "hint"),
+    [
+        ("check radon.py:radon --data unseen.csv", 65, "the model has no data for log_radon",
+         "add log_radon to the file that --data names"),
+        ("vsbc radon.py:radon --data unseen.csv --posterior", 65,
+         "the model has no data for log_radon", "add log_radon to the file"),
+        ("vsbc radon.py:radon --data radon.csv --observed level", 65,
+         "observed has 'level', but the model's arguments are: county, floor, log_radon", ""),
+        ("vsbc radon.py:radon --data radon.csv --observed floor", 65,
+         "this model cannot simulate data: 'floor' reaches no obs= of the model", "leave it out"),
+        ("vsbc radon.py:closed --data floor.csv", 65,
+         "this model cannot simulate data: site 'level' observes an array that was not given",
+         "make it an argument"),
+        ("vsbc radon.py:optional --data two.csv", 65,
+         "this model cannot simulate data: 'scale' was left out, and 'b' hangs on it",
+         "name all that are observed by observed=, on the command line by --observed"),
+        ("check radon.py:optional --data two.csv", 65, "the model has no data for scale",
+         "say by --observed what is observed instead"),
+    ],
+)  # fmt: skip
+def test_what_is_not_simulated_is_said(radon, monkeypatch, arguments, code, sentence, hint):
+    monkeypatch.chdir(radon)
+    done = call(*arguments.split())
+    first, second = (done.stderr + "\n").split("\n")[:2]
+    assert done.returncode == code
+    assert first.startswith(f"vicheck: {sentence}")
+    assert hint in second
+    assert done.stdout == ""
+
+
+def test_observed_goes_with_functions(radon, monkeypatch):
+    (radon / "made.py").write_text(
+        "import vicheck\nfrom radon import optional\n"
+        "model = vicheck.from_numpyro(optional, [0.0, 1.0], 1.0)\n"
+    )
+    monkeypatch.chdir(radon)
+    done = call("vsbc", "made.py", "--observed", "log_radon")
+    assert done.returncode == 64
+    assert "--observed goes with a function, but made.py is a Model already" in done.stderr
+
+
 def test_too_few_datasets_end_without_a_verdict(files):
     done = vsbc(files, "normal", "--num-datasets", "5")
     assert done.returncode == 65

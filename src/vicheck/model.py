@@ -37,6 +37,8 @@ Data = dict[str, Any]
 Layout = tuple[tuple[str, tuple[int, ...]], ...]
 """Names and shapes of the parts of a flat vector, in order."""
 
+_BARE = "this model cannot simulate data: it is a bare log density"
+
 double_precision = partial(jax.enable_x64, True)
 """Context in which JAX computes in float64; the caller's own setting is left alone."""
 
@@ -76,6 +78,11 @@ class Program(Traced, abc.ABC):
         if use == "log_density_of_minibatch" and not self.has_minibatches:
             use = "log_density"
         return getattr(self, use), arguments.get(use, (z, data))
+
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """Names of the data that are observed: what is simulated."""
+        return ()
 
     @abc.abstractmethod
     def log_density(self, z: jax.Array, data: Data) -> jax.Array:
@@ -120,11 +127,21 @@ class Program(Traced, abc.ABC):
 
     def simulate(self, key: jax.Array, data: Data) -> tuple[jax.Array, Data]:
         """Draw z from the prior and then the observed data, given the rest of the data."""
-        raise ModelError("this model cannot simulate data: it is a bare log density")
+        raise ModelError(_BARE)
 
     def replicate(self, key: jax.Array, z: jax.Array, data: Data) -> Data:
         """Draw the observed data given z and the rest of the data."""
-        raise ModelError("this model cannot simulate data: it is a bare log density")
+        raise ModelError(_BARE)
+
+    def require_simulation(self) -> None:
+        """Raise `ModelError` when data cannot be simulated."""
+        raise ModelError(_BARE)
+
+    def without_observations(self, data: Data) -> Data:
+        """Return data with zeros for all that is observed: what simulations are conditioned on."""
+        self.require_simulation()
+        _, drawn = jax.eval_shape(self.simulate, jax.random.key(0), data)
+        return data | jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), drawn)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +166,11 @@ class Model:
     def snapshot(self) -> Model:
         """Return the model as it computes now, for the length of one call: it is traced once."""
         return replace(self, program=self.program.snapshot())
+
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """Names of the data that are observed: what `simulate` and `vicheck.vsbc` draw."""
+        return self.program.observed
 
     def given(self, data: Mapping[str, Any] | None) -> Model:
         """Return the model with some or all of its data replaced.
@@ -208,6 +230,7 @@ class Model:
         z, data
             The unconstrained parameters, and the data with what is observed replaced.
         """
+        self.program.require_simulation()
         with double_precision():
             z, simulated = simulate_many(self.program, np.array([seed]), self.data)
             return np.asarray(z[0]), self.data | jax.tree.map(lambda a: np.asarray(a[0]), simulated)
@@ -225,7 +248,7 @@ class Model:
             example = ", ".join(f"{name!r}: ..." for name in self.missing)
             raise ModelError(
                 f"the model has no data for {', '.join(self.missing)}",
-                hint=f"pass data={{{example}}}",
+                hint=f"pass data={{{example}}}, or say by observed= what is observed instead",
             )
 
 

@@ -133,8 +133,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_log_density_equals_numpyros_own(case, rng):
     function, data = CASES[case]
-    observed = {"counts": "k"} if case == "other site" else ("y",)
-    model = from_numpyro(function, **data, observed=observed)
+    model = from_numpyro(function, **data)
     z = rng.normal(size=(3, model.dim))
 
     def energy(z):
@@ -186,8 +185,9 @@ def test_defaults_of_the_model_apply(schools):
     assert explicit.log_density(z) == schools.log_density(z)
 
 
-def test_observed_argument_of_another_name():
-    model = from_numpyro(other_site, observed={"counts": "k"})
+@pytest.mark.parametrize("observed", [None, ("counts",), {"counts": "k"}])
+def test_observed_argument_of_another_name(observed):
+    model = from_numpyro(other_site, observed=observed)
     assert model.missing == ("counts",)
     full = model.given({"counts": [0, 1, 1, 0]})
     expected = 4 * np.log(0.5) + np.log(0.25)  # the last is the Jacobian
@@ -472,12 +472,14 @@ ERRORS = {
         "observed has 'target', but the model's arguments are: sigma, y, mu_scale, tau_scale",
     ),
     "no such site": (
-        lambda: from_numpyro(other_site, observed=("counts",)),
+        lambda: from_numpyro(other_site, observed={"counts": "counts"}),
         "no site 'counts' to draw 'counts' at: .* observed={'counts': 'site'}",
     ),
     "simulate no such site": (
-        lambda: from_numpyro(other_site, counts=[0, 1, 1, 0], observed=("counts",)).simulate(0),
-        "draws no site 'counts' when 'counts' is None",
+        lambda: from_numpyro(
+            other_site, counts=[0, 1, 1, 0], observed={"counts": "counts"}
+        ).simulate(0),
+        "the model has no site 'counts' to draw 'counts' at",
     ),
     "flat": (
         lambda: from_numpyro(models.logistic, DESIGN).simulate(0),

@@ -229,6 +229,21 @@ def test_simulated_parameters_and_data_follow_the_model():
     assert stats.kstest((data["y"] - z[:, 2:])[:, 0] / 15.0, "norm").pvalue > 1e-4
 
 
+def test_all_that_is_observed_is_simulated_under_any_name():
+    values = np.arange(6.0)
+    with pm.Model() as model:
+        x, log_radon = pm.Data("x", np.linspace(0.0, 1.0, 6)), pm.Data("log_radon", values)
+        slope = pm.Normal("slope", 0.0, 1.0)
+        pm.Normal("level", slope * x, 1.0, observed=log_radon)
+        pm.Poisson("count", pm.math.exp(slope), observed=[1, 2, 3])
+    made = from_pymc(model)
+    assert made.observed == ("log_radon", "count")
+    (_, first), (_, second) = (made.simulate(seed) for seed in (1, 2))
+    assert not np.isin(first["log_radon"], [*values, *second["log_radon"]]).any()
+    assert not np.array_equal(first["count"], second["count"])
+    np.testing.assert_array_equal(first["x"], np.linspace(0.0, 1.0, 6))
+
+
 def test_the_seed_decides_every_bit_in_another_process_too():
     model = from_pymc(regression())
     sent = pickle.loads(cloudpickle.dumps(model))
@@ -496,6 +511,13 @@ def ordered():
     return model
 
 
+def logarithm():
+    with pm.Model() as model:
+        x, data = pm.Normal("x"), pm.Data("score", [1.0, 2.0])
+        pm.Normal("y", x, 1.0, observed=pm.math.log(data))
+    return model
+
+
 def only_observed():
     with pm.Model() as model:
         pm.Normal("y", 0.0, 1.0, observed=1.0)
@@ -507,6 +529,10 @@ ERRORS = {
     "all observed": (lambda: from_pymc(only_observed()), "the model has no parameters"),
     "nothing observed": (lambda: from_pymc(unobserved()).simulate(0), "it observes nothing"),
     "potential": (lambda: from_pymc(with_potential()).simulate(0), "pm.Potential 'penalty'"),
+    "expression": (
+        lambda: from_pymc(logarithm()).simulate(0),
+        "variable 'y' observes an expression instead of data",
+    ),
     "flat": (lambda: from_pymc(flat()).simulate(0), "'x' has a flat prior"),
     "ordered": (lambda: from_pymc(ordered()).simulate(0), "'x' has a transform of its own"),
     "unknown observed": (

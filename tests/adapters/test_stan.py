@@ -169,6 +169,28 @@ def test_observed_data_may_be_missing_where_python_simulates_them():
     assert given.log_density(POINTS[0]) == stan_model(1).log_density(POINTS[0])
 
 
+def test_what_is_simulated_is_observed():
+    """Under any name: what generated quantities draw, or what a function returns."""
+    assert stan_model(1).observed == ("y",)
+    assert stan_model(1, simulator=simulate).observed == ("y",)
+    assert stan_model(1, simulator={"sigma": "y_sim"}).observed == ("y", "sigma")
+
+    def other_errors(rng, data):
+        drawn = simulate(rng, data)
+        return drawn | {"sigma": np.full(8, 3.0), "y": data["y"], "unknown": 1.0}
+
+    model = stan_model(1, simulator=other_errors)
+    assert model.observed == ("y", "sigma")
+    np.testing.assert_array_equal(model.simulate(0)[1]["sigma"], np.full(8, 3.0))
+
+
+def test_a_program_that_would_simulate_nothing_is_refused():
+    with pytest.raises(ModelError, match="cannot simulate data: give from_stan a simulator="):
+        stan_model(1, observed=()).simulate(0)
+    with pytest.raises(ModelError, match="'log_radon' is to be simulated, but the data are: J, "):
+        stan_model(1, observed=("log_radon",))
+
+
 def test_other_data_need_no_new_program():
     model = stan_model(1)
     moved = model.given({"y": SCHOOLS["y"] + 1.0})
@@ -307,7 +329,7 @@ def test_without_a_simulator_there_is_no_vsbc():
 @pytest.mark.parametrize(
     ("simulator", "message"),
     [
-        (lambda rng, data: {"mu": 0.0}, "simulator returned no y"),
+        (lambda rng, data: {"mu": 0.0}, "returned mu, of which nothing is data of the program"),
         (lambda rng, data: 3, "must return parameters and observed data by name, got int"),
         ({"tau": "nothing"}, "no nothing"),
     ],

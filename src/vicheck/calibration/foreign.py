@@ -23,7 +23,7 @@ def vsbc_numpyro(
     num_steps: int,
     *args: Any,
     loss: Any = None,
-    observed: tuple[str, ...] | Mapping[str, str] = ("y",),
+    observed: tuple[str, ...] | Mapping[str, str] | None = None,
     num_datasets: int = 1000,
     quantities: Spec | None = None,
     num_draws: int = 1000,
@@ -49,7 +49,7 @@ def vsbc_numpyro(
     loss
         By default ``Trace_ELBO()``.
     observed
-        Names of the arguments that hold observed data, as for `vicheck.from_numpyro`.
+        As for `vicheck.from_numpyro`: found from the model by default.
     num_datasets, quantities, num_draws, executor, store, time_limit, seed, progress
         As for `vicheck.vsbc`. SVI computes in float64 if that is how JAX is set.
     """

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
@@ -84,8 +83,8 @@ def vsbc(
     Parameters
     ----------
     model
-        From `vicheck.from_numpyro`. What it conditions on stays as it is; what it observes is
-        simulated, so it may be missing.
+        From `vicheck.from_numpyro`, `vicheck.from_pymc` or `vicheck.from_stan`. What it conditions
+        on stays as it is; what it observes, ``model.observed``, is simulated, so it may be missing.
     num_datasets
         Datasets to simulate and fit.
     quantities
@@ -133,7 +132,7 @@ def vsbc(
     Raises
     ------
     ModelError
-        When the model cannot simulate data.
+        When the model cannot simulate data, or not all that it observes.
     StoreError
         When the store belongs to another run, or cannot be written.
 
@@ -238,10 +237,8 @@ def _work_of(
 ) -> Work:
     model = model.snapshot()
     program = model.program
-    key = jax.random.key(0)
-    simulated = jax.eval_shape(program.simulate, key, model.data)[1]
-    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), simulated)
-    quantities = choose_quantities(model, model.data | nothing, spec)
+    unseen = program.without_observations(model.data)
+    quantities = choose_quantities(model, unseen, spec)
     centre = None
     if posterior:
         if fit is not None:
@@ -260,8 +257,7 @@ def _work_of(
         ).q
         conditioned = Model(program, dict(model.data))
     else:
-        fixed = {name: value for name, value in model.data.items() if name not in simulated}
-        conditioned = Model(program, fixed)
+        conditioned = Model(program, unseen)
     return Work(
         model=conditioned,
         quantities=quantities,
@@ -309,6 +305,7 @@ def _calibration(work: Work, chunks: list[Arrays], described: dict[str, Any]) ->
     variables = {name: ("dataset", array) for name, array in joined.items()}
     own = work.fit is None
     who = f"{work.family} ({work.solver})" if own else f"fits by {described['fit'].split()[0]}"
+    seen = ", ".join(work.model.observed)
     where = "at the observed data" if work.centre is not None else "over the prior"
     data = xr.Dataset(
         variables | {"probability": (("dataset", "quantity"), probability)},
@@ -331,7 +328,7 @@ def _calibration(work: Work, chunks: list[Arrays], described: dict[str, Any]) ->
             "version": described["versions"]["vicheck"],
             "versions": json.dumps(versions_of("numpy", "scipy", "jax", "numpyro")),
             "made_on": json.dumps(machines),
-            "title": f"{who} on {work.num_datasets} simulated datasets, {where}",
+            "title": f"{who} on {work.num_datasets} simulated datasets ({seen}), {where}",
         },
     )
     return Calibration(data)

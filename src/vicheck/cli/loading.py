@@ -58,7 +58,8 @@ Data = Annotated[
 Observed = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="NAME", help="An argument that holds observed data, once for each; y by default."
+        metavar="NAME",
+        help="An argument that is observed, once for each; by default all that reach obs=.",
     ),
 ]
 FamilyOption = Annotated[
@@ -102,7 +103,7 @@ def load_model(
         except OSError as error:
             fail_to_read(data, error)
     tell("loading JAX")
-    names = tuple(observed or ("y",))
+    names = tuple(observed) if observed else None
     if Path(spec).suffix == ".stan":
         from vicheck.adapters.stan.models import from_stan
 
@@ -115,6 +116,9 @@ def load_model(
 
     loaded = load_model_function(spec)
     if isinstance(loaded, Model):
+        if names is not None:
+            sentence = f"--observed goes with a function, but {spec} is a Model already"
+            fail(sentence, EX_USAGE, "leave it out: the Model knows what it observes")
         return loaded.given(arguments)
     for name in ("model_fn", "observed"):  # from_numpyro has them for itself
         if name in arguments:
@@ -155,5 +159,6 @@ def require_observations(model: Model) -> None:
         fail(
             f"the model has no data for {names}",
             EX_DATAERR,
-            f"add {names} to the file that --data names; --observed says which arguments are data",
+            f"add {names} to the file that --data names; for a parameter of the model, say by "
+            "--observed what is observed instead",
         )

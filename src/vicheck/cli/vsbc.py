@@ -41,8 +41,9 @@ Is it biased on average? Simulate datasets from a model, fit each, and test for 
 whether q sits too high or too low: variational simulation-based calibration.
 
 MODEL is file.py:name or package.module:name, a NumPyro function or a vicheck Model (without :name
-the name is model), or a program.stan whose generated quantities draw parameters and data. The file
-of --data holds what it conditions on, and with --posterior what was observed.
+the name is model), or a program.stan whose generated quantities draw parameters and data. What
+reaches obs= is simulated; the file of --data holds what the model conditions on, and with
+--posterior what was observed.
 """
 
 _MORE = """

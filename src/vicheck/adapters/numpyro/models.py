@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import threading
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -18,6 +17,17 @@ from numpyro.distributions.transforms import IndependentTransform
 from numpyro.infer.util import constrain_fn, log_density, potential_energy
 from numpyro.primitives import Messenger
 
+from vicheck.adapters.numpyro.observed import (
+    Chosen,
+    Refusal,
+    Target,
+    find_missing,
+    find_numbers,
+    find_wiring,
+    put,
+    take,
+)
+from vicheck.adapters.numpyro.traces import Redrawn, WholePlates, at_zero, tracing
 from vicheck.errors import ModelError
 from vicheck.model import Data, Layout, Model, Program, as_data, double_precision, ravel, unravel
 
@@ -25,20 +35,13 @@ __all__ = ["NumpyroProgram", "WholePlates", "from_numpyro", "tracing"]
 
 _BOUNDED_ABOVE = (type(constraints.less_than(0.0)), type(constraints.less_than_eq(0.0)))
 _INDEPENDENT = type(constraints.independent(constraints.real, 1))
-_TRACING = threading.RLock()
-"""NumPyro keeps what it traces in one stack for the whole process: one thread at a time."""
 _HINT_DISCRETE = "marginalise it out, for example with dist.MixtureSameFamily"
-
-
-def tracing() -> Any:
-    """Return the context to trace in."""
-    return _TRACING
 
 
 def from_numpyro(
     model_fn: Callable[..., Any],
     *args: Any,
-    observed: tuple[str, ...] | Mapping[str, str] = ("y",),
+    observed: tuple[str, ...] | Mapping[str, str] | None = None,
     **kwargs: Any,
 ) -> Model:
     """Take a model written in NumPyro.
@@ -49,11 +52,13 @@ def from_numpyro(
         The function with ``numpyro.sample`` statements.
     *args, **kwargs
         Its arguments. Arrays become the model's data, which `vicheck.fit` can replace without
-        compiling again; numbers, strings and the like are fixed.
+        compiling again; numbers, strings and the like are fixed. Those that reach ``obs=`` are
+        observed: `vicheck.vsbc` simulates them, and they may be left out here and given to
+        `vicheck.fit`.
     observed
-        Names of the arguments that hold observed data, as opposed to covariates; the model draws
-        them when they are ``None``. They may be left out here and given to `vicheck.fit`. A
-        dictionary from argument to site says where each goes when names differ.
+        Only where that is not to be found out: names of the arguments that are observed, or a
+        dictionary of these and the sites whose draws they are. With ``()`` what is left out is
+        a parameter.
 
     Returns
     -------
@@ -77,30 +82,27 @@ def from_numpyro(
     ('p',)
     """
     arguments = _bind(model_fn, args, kwargs)
-    parameters = inspect.signature(model_fn).parameters
-    targets = dict(observed) if isinstance(observed, Mapping) else {name: name for name in observed}
-    if isinstance(observed, str):
-        raise ModelError(f"observed must be a tuple of names, got the string {observed!r}")
-    for name in targets:
-        if name not in parameters and observed != ("y",):
-            known = ", ".join(parameters) or "none"
-            raise ModelError(f"observed has {name!r}, but the model's arguments are: {known}")
-    targets = {name: site for name, site in targets.items() if name in parameters}
+    chosen = _chosen(observed, model_fn, arguments)
     data, fixed = {}, {}
     for name, value in arguments.items():
-        if name in targets and value is None:
-            continue
-        if name in targets or isinstance(value, list | Mapping) or _is_array(value):
+        seen = chosen is not None and name in chosen and value is not None
+        if seen or isinstance(value, list | Mapping) or _is_array(value):
             data[name] = as_data(name, value)
         else:
             fixed[name] = _hashable(name, value)
-    missing = tuple(name for name in targets if name not in data)
-    draft = NumpyroProgram(model_fn, tuple(fixed.items()), tuple(targets.items()), (), ())
     with double_precision():
-        filled = data | draft.imagine(data, missing)
+        draft = NumpyroProgram(model_fn, tuple(fixed.items()), (), (), ())
+        absent = _absent(model_fn, data | fixed, chosen)
+        imagined = draft.imagine(data, absent, chosen)
+        draft = draft.without(imagined)
+        if chosen is None:
+            data |= draft.observed_numbers(data | imagined)
+            draft = draft.without(data)
+        filled = data | imagined
         program = draft.with_layout(filled)
         program.check_data(filled)
-    return Model(program, data, missing)
+        program = program.with_targets(filled, tuple(imagined), chosen)
+    return Model(program, data, tuple(imagined))
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ class NumpyroProgram(Program):
 
     function: Callable[..., Any]
     fixed: tuple[tuple[str, Any], ...]
-    targets: tuple[tuple[str, str], ...]
+    targets: tuple[Target, ...]
     """Observed arguments and the sites they go to."""
     layout: Layout
     subsampled: tuple[str, ...]
@@ -120,6 +122,10 @@ class NumpyroProgram(Program):
     """Parameters that are bounded above only: they fall where z rises."""
     constrained: Layout = ()
     """Names and shapes of the parameters on their own scale."""
+    redraws: bool = False
+    """Whether sites are drawn in spite of what they observe; else the model draws what is None."""
+    refusal: Refusal | None = None
+    """Why data cannot be simulated."""
 
     def log_density(self, z: jax.Array, data: Data) -> jax.Array:
         return self._log_density(WholePlates(self.function), z, data)
@@ -194,15 +200,45 @@ class NumpyroProgram(Program):
     def is_decreasing(self, name: str) -> bool:
         return name in self.decreasing
 
+    @property
+    def observed(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(".".join(target.path) for target in self.targets))
+
     def simulate(self, key: jax.Array, data: Data) -> tuple[jax.Array, Data]:
         sites = self._draw(key, data)
         theta = {name: sites[name]["value"] for name, _ in self.layout}
-        simulated = {name: sites[site]["value"] for name, site in self.targets}
+        simulated = self._simulated(sites, data)
         return self.unconstrain(theta, data | simulated), simulated
 
     def replicate(self, key: jax.Array, z: jax.Array, data: Data) -> Data:
-        sites = self._draw(key, data, self.constrain(z, data))
-        return {name: sites[site]["value"] for name, site in self.targets}
+        return self._simulated(self._draw(key, data, self.constrain(z, data)), data)
+
+    def _simulated(self, sites: Mapping[str, Any], data: Data) -> Data:
+        """Return the observed arguments with draws in place of what was given."""
+        found = data
+        for path, site in self.targets:
+            value, given = sites[site]["value"], take(data, path)
+            if given is not None and np.size(given) != np.size(value):
+                raise ModelError(
+                    f"the model draws {'.'.join(path)!r} with shape {np.shape(value)}, but has it "
+                    f"with shape {np.shape(given)}",
+                    hint="give it to from_numpyro already",
+                )
+            found = put(found, path, value if given is None else value.reshape(np.shape(given)))
+        return {path[0]: found[path[0]] for path, _ in self.targets}
+
+    def require_simulation(self) -> None:
+        if self.refusal is not None:
+            sentence, hint = self.refusal
+            raise ModelError(f"this model cannot simulate data: {sentence}", hint=hint)
+
+    def without_observations(self, data: Data) -> Data:
+        self.require_simulation()
+        _, drawn = jax.eval_shape(self.simulate, jax.random.key(0), data)
+        for path, _ in self.targets:
+            leaf = take(drawn, path)
+            data = put(data, path, np.zeros(leaf.shape, leaf.dtype))
+        return data
 
     def example(self, data: Data, missing: tuple[str, ...]) -> Data:
         """Return data of the right shapes, as far as it is missing drawn from the model."""
@@ -210,20 +246,36 @@ class NumpyroProgram(Program):
             return data
         return data | jax.tree.map(np.asarray, self.simulate(jax.random.key(0), data)[1])
 
-    def imagine(self, data: Data, missing: tuple[str, ...]) -> Data:
-        """Return arrays of the right shapes in place of data that has not been given."""
-        if not missing:
+    def imagine(self, data: Data, absent: tuple[str, ...], chosen: Chosen) -> Data:
+        """Return arrays of the right shapes in place of observed data that has not been given."""
+        if not absent:
             return {}
-        sites = self._sites_at_zero(data | dict.fromkeys(missing))
-        targets = dict(self.targets)
-        for name in missing:
-            if targets[name] not in sites:
-                raise ModelError(
-                    f"the model has no site {targets[name]!r} to draw {name!r} at",
-                    hint=f"give {name!r}, or say where it goes: observed={{{name!r}: 'site'}}",
-                )
-        shapes = {name: sites[targets[name]]["fn"] for name in missing}
-        return {name: np.zeros(fn.shape(), _dtype(fn)) for name, fn in shapes.items()}
+        try:
+            rest = self.without(absent)
+            return find_missing(
+                self.function, rest._sites_at_zero, dict(rest.fixed), data, absent, chosen
+            )
+        except ModelError:
+            self._bind(data)  # what the function cannot do without is the better answer
+            raise
+
+    def observed_numbers(self, data: Data) -> Data:
+        """Return fixed arguments that are observed numbers, as data."""
+        found = find_numbers(self.function, self._sites_at_zero, dict(self.fixed), data)
+        return {name: as_data(name, value) for name, value in found.items()}
+
+    def without(self, names: Container[str]) -> NumpyroProgram:
+        """Return the program with some of its fixed arguments left to the data."""
+        fixed = tuple((name, value) for name, value in self.fixed if name not in names)
+        return replace(self, fixed=fixed)
+
+    def with_targets(self, data: Data, missing: tuple[str, ...], chosen: Chosen) -> NumpyroProgram:
+        """Return the program that knows what it observes."""
+        names = tuple(name for name, _ in self.layout)
+        found = find_wiring(
+            self.function, self._sites_at_zero, dict(self.fixed), data, missing, chosen, names
+        )
+        return replace(self, targets=found.targets, redraws=found.redraws, refusal=found.refusal)
 
     def with_layout(self, data: Data) -> NumpyroProgram:
         """Return the program that knows its parameters, or say why the model cannot be used."""
@@ -253,15 +305,13 @@ class NumpyroProgram(Program):
             constrained.append((name, tuple(site["fn"].shape())))
         if not layout:
             raise ModelError("the model has no parameters: every site is observed")
-        return NumpyroProgram(
-            self.function,
-            self.fixed,
-            self.targets,
-            tuple(layout),
-            tuple(subsampled),
-            tuple(joint),
-            tuple(decreasing),
-            tuple(constrained),
+        return replace(
+            self,
+            layout=tuple(layout),
+            subsampled=tuple(subsampled),
+            joint=tuple(joint),
+            decreasing=tuple(decreasing),
+            constrained=tuple(constrained),
         )
 
     def check_data(self, data: Data) -> None:
@@ -315,32 +365,30 @@ class NumpyroProgram(Program):
         self, key: jax.Array, data: Data, theta: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Draw every site, or those that are not parameters given in ``theta``."""
-        observed = {name for name, _ in self.targets}
-        arguments = self.arguments({k: v for k, v in data.items() if k not in observed})
+        self.require_simulation()
+        for path, _ in self.targets:
+            blank = jnp.zeros_like(take(data, path)) if self.redraws else None
+            data = put(data, path, blank)
         known = {} if theta is None else {name: theta[name] for name, _ in self.layout}
-        function = handlers.substitute(_NoImproper(WholePlates(self.function)), data=known)
-        function = handlers.seed(function, key)
+        sites = frozenset(target.site for target in self.targets)
+        function = Redrawn(_NoImproper(WholePlates(self.function)), sites)
+        function = handlers.seed(handlers.substitute(function, data=known), key)
         with tracing():
-            sites = handlers.trace(function).get_trace(**arguments, **dict.fromkeys(observed))
-        for name, site in self.targets:
-            if site not in sites:
-                raise ModelError(
-                    f"the model draws no site {site!r} when {name!r} is None",
-                    hint=f"write obs={name}, or say where it goes: observed={{{name!r}: 'site'}}",
-                )
-        return dict(sites)
+            return dict(handlers.trace(function).get_trace(**self.arguments(data)))
+
+    def _bind(self, data: Data) -> None:
+        try:
+            inspect.signature(self.function).bind(**self.arguments(data))
+        except TypeError as error:
+            raise ModelError(f"the arguments do not fit the model: {error}") from error
 
     def _sites_at_zero(self, data: Data) -> dict[str, Any]:
         """Trace the model at z = 0, its shapes only: nothing is computed."""
         captured: dict[str, Any] = {}
-        arguments = self.arguments(data)
-        try:
-            inspect.signature(self.function).bind(**arguments)
-        except TypeError as error:
-            raise ModelError(f"the arguments do not fit the model: {error}") from error
+        self._bind(data)
 
         def run(key: jax.Array, data: Data) -> None:
-            function = handlers.substitute(WholePlates(self.function), substitute_fn=_at_zero)
+            function = handlers.substitute(WholePlates(self.function), substitute_fn=at_zero)
             function = handlers.seed(function, key)
             captured.update(handlers.trace(function).get_trace(**self.arguments(data)))
 
@@ -358,16 +406,6 @@ class NumpyroProgram(Program):
         return captured
 
 
-class WholePlates(Messenger):  # type: ignore[misc]
-    """Give every plate all of its data, and remember the ``subsample_size`` it asked for."""
-
-    def process_message(self, msg: Any) -> None:
-        if msg["type"] == "plate":
-            size, asked = msg["args"]
-            msg["args"], msg["value"] = (size, None), jnp.arange(size)
-            msg["infer"] = {"subsampled": asked not in (None, size)}
-
-
 class _NoImproper(Messenger):  # type: ignore[misc]
     """Name the site when a prior cannot be drawn from."""
 
@@ -378,14 +416,6 @@ class _NoImproper(Messenger):  # type: ignore[misc]
                 f"site {msg['name']!r} has a flat prior that cannot be drawn from",
                 hint="to simulate data, give it a proper prior",
             )
-
-
-def _at_zero(site: Any) -> Any:
-    """Return the value of a parameter where its unconstrained vector is zero."""
-    if site["type"] != "sample" or site["is_observed"] or site["fn"].support.is_discrete:
-        return None
-    transform = biject_to(site["fn"].support)
-    return transform(jnp.zeros(transform.inverse_shape(site["fn"].shape())))
 
 
 def _base(transform: Any) -> Any:
@@ -418,6 +448,32 @@ def _bind(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> d
     return arguments
 
 
+def _chosen(observed: Any, function: Callable[..., Any], arguments: Data) -> Chosen:
+    """Return the arguments that the user says are observed, with sites where these are said."""
+    if observed is None:
+        return None
+    if isinstance(observed, str):
+        raise ModelError(f"observed must be a tuple of names, got the string {observed!r}")
+    chosen = dict(observed) if isinstance(observed, Mapping) else dict.fromkeys(observed)
+    known = dict.fromkeys([*inspect.signature(function).parameters, *arguments])
+    for name in chosen:
+        if name not in known:
+            told = ", ".join(known) or "none"
+            raise ModelError(f"observed has {name!r}, but the model's arguments are: {told}")
+    return chosen
+
+
+def _absent(function: Callable[..., Any], given: Data, chosen: Chosen) -> tuple[str, ...]:
+    """Return the arguments that are None or left out, as far as they may be observed."""
+    absent = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        value = given.get(name, parameter.default)
+        empty = value is None or value is parameter.empty
+        if empty and parameter.kind is not parameter.VAR_KEYWORD:
+            absent.append(name)
+    return tuple(name for name in absent if chosen is None or name in chosen)
+
+
 def _hashable(name: str, value: Any) -> Any:
     try:
         hash(value)
@@ -444,7 +500,3 @@ def _leaves(data: Data) -> dict[str, Any]:
 def _is_array(value: Any) -> bool:
     """Whether a value is an array of some library: NumPy, JAX, pandas."""
     return hasattr(value, "__array__") and not np.isscalar(value)
-
-
-def _dtype(fn: Any) -> Any:
-    return np.int64 if fn.support.is_discrete else np.float64

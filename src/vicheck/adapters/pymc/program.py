@@ -74,6 +74,10 @@ class PymcProgram(Program):
         found = dict(zip(self.graphs.term_names, terms, strict=True))
         return {name: found[name] for name in names}
 
+    @property
+    def observed(self) -> tuple[str, ...]:
+        return tuple(self.graphs.targets)
+
     def is_elementwise(self, name: str) -> bool:
         return name in self.elementwise
 
@@ -140,12 +144,15 @@ class PymcProgram(Program):
 
     # ---- simulation
 
+    def require_simulation(self) -> None:
+        if self.graphs.refusal:
+            raise ModelError(f"the model cannot simulate data: {self.graphs.refusal}")
+
     def _draw(
         self, names: list[str], draw: Any, key: jax.Array, data: Data, given: dict[str, Any]
     ) -> dict[str, jax.Array]:
         """Let PyTensor draw: it has every distribution, and its generators take a seed."""
-        if self.graphs.refusal:
-            raise ModelError(f"the model cannot simulate data: {self.graphs.refusal}")
+        self.require_simulation()
         filled = self._filled(data)
         shapes = self._shapes_of_variables(
             {name: np.zeros(np.shape(value)) for name, value in filled.items()}

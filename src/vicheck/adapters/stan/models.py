@@ -43,7 +43,7 @@ def from_stan(
     program: Any,
     data: Mapping[str, Any] | str | Path | None = None,
     *,
-    observed: tuple[str, ...] = ("y",),
+    observed: tuple[str, ...] | None = None,
     simulator: Simulator | Mapping[str, str] | None = None,
 ) -> Model:
     """Take a model written in Stan.
@@ -61,8 +61,8 @@ def from_stan(
     data
         The program's data by name, or the path of a JSON file of them.
     observed
-        Names of the data that are observed, as opposed to sizes and covariates: what a simulator
-        draws.
+        Names of the data that are observed, as opposed to sizes and covariates: by default those
+        that the simulator draws.
     simulator
         What `vicheck.vsbc` needs: a function of a NumPy generator and the data, which draws from
         the prior and returns all parameters and the observed data by name. Or a dictionary from
@@ -88,17 +88,14 @@ def from_stan(
     arrays = {name: as_data(name, value) for name, value in (data or {}).items()}
     source = source_of(program)
     name = Path(program).name if isinstance(program, str | Path) else type(program).__name__
+    draft = _StanProgram(source, name)
     if callable(simulator):
         drawn = call(simulator, np.random.default_rng(0), arrays)
-        unknown = [each for each in observed if each not in drawn]
-        if unknown:
-            raise ModelError(f"simulator returned no {', '.join(unknown)}, which is observed")
+        made, observed = draft.with_drawn(arrays, drawn, observed)
         imagined = {each: as_data(each, drawn[each]) for each in observed}
         missing = tuple(each for each in observed if each not in arrays)
     else:
-        imagined, missing = {}, ()
-    draft = _StanProgram(source, name)
-    made = draft.with_layout(imagined | arrays)
+        made, imagined, missing = draft.with_layout(arrays), {}, ()
     made = made.with_simulator(imagined | arrays, observed, simulator)
     return Model(made, arrays, missing)
 
@@ -126,6 +123,10 @@ class _StanProgram(Program):
     @property
     def identity(self) -> str:
         return self.source.identity
+
+    @property
+    def observed(self) -> tuple[str, ...]:
+        return tuple(name for name, *_ in self.simulated)
 
     def log_density(self, z: jax.Array, data: Data) -> jax.Array:
         return _log_density(self, z, data)
@@ -176,17 +177,21 @@ class _StanProgram(Program):
     def is_decreasing(self, name: str) -> bool:
         return name in self.decreasing
 
-    def simulate(self, key: jax.Array, data: Data) -> tuple[jax.Array, Data]:
+    def require_simulation(self) -> None:
         if self.draw is None:
             raise ModelError(
-                "this Stan model cannot simulate data: give from_stan a simulator=, or let its "
-                f"generated quantities draw every parameter and the observed data, as tau{_SUFFIX}"
+                "this Stan model cannot simulate data",
+                hint="give from_stan a simulator=, or let its generated quantities draw every "
+                f"parameter and the observed data: tau as tau{_SUFFIX}, y as y{_SUFFIX}",
             )
+
+    def simulate(self, key: jax.Array, data: Data) -> tuple[jax.Array, Data]:
+        self.require_simulation()
         given = {k: v for k, v in data.items() if k not in {name for name, *_ in self.simulated}}
         results: list[Any] = [((self.dim,), np.float64)]
         results += [(shape, dtype) for _, shape, dtype in self.simulated]
         seed = jax.random.bits(key, dtype=jnp.uint32)
-        draw = self.draw
+        draw: Any = self.draw
 
         def host(seed: Any, given: Data) -> tuple[Any, ...]:
             z, drawn = draw(int(seed), given)
@@ -230,17 +235,63 @@ class _StanProgram(Program):
             decreasing=tuple(decreasing),
         )
 
+    def with_drawn(
+        self, data: Data, drawn: Mapping[str, Any], observed: tuple[str, ...] | None
+    ) -> tuple[_StanProgram, tuple[str, ...]]:
+        """Return the program that knows its parameters, and which of a simulator's draws are data.
+
+        The program itself says what it takes: without data that are observed it does not run.
+        """
+        for name in observed or ():
+            if name not in drawn:
+                raise ModelError(f"simulator returned no {name}, which is observed")
+        if observed is not None:
+            imagined = {name: as_data(name, drawn[name]) for name in observed}
+            return self.with_layout(imagined | data), observed
+        try:
+            made, candidates = self.with_layout(data), tuple(data)
+        except ModelError:
+            imagined = {name: as_data(name, value) for name, value in drawn.items()}
+            made, candidates = self.with_layout(imagined | data), tuple(drawn)
+        known = dict(made.parameters + made.derived)
+        found = tuple(name for name in candidates if name in drawn and name not in known)
+        if not found:
+            raise ModelError(
+                f"simulator returned {', '.join(drawn) or 'nothing'}, of which nothing is data of "
+                "the program",
+                hint="let it return what is observed too, by name",
+            )
+        return made, found
+
     def with_simulator(
-        self, data: Data, observed: tuple[str, ...], simulator: Simulator | Mapping[str, str] | None
+        self,
+        data: Data,
+        observed: tuple[str, ...] | None,
+        simulator: Simulator | Mapping[str, str] | None,
     ) -> _StanProgram:
         """Return the program that can simulate, if it has what it takes."""
-        present = tuple(name for name in observed if name in data)
-        simulated = tuple((name, data[name].shape, data[name].dtype.str) for name in present)
         if callable(simulator):
+            present = tuple(observed or ())
             draw: Any = Simulation(self.source, self.parameters, simulator, present)
         else:
-            draw = self._generated(data, present, simulator)
+            present = self._drawn_by_stan(data, observed, dict(simulator or {}))
+            draw = self._generated(data, present, simulator) if present else None
+        simulated = tuple((name, data[name].shape, data[name].dtype.str) for name in present)
         return replace(self, draw=draw, simulated=simulated)
+
+    def _drawn_by_stan(
+        self, data: Data, observed: tuple[str, ...] | None, names: Mapping[str, str]
+    ) -> tuple[str, ...]:
+        """Return the data that are observed: those named, or those that Stan draws."""
+        said = [name for name in names if name not in dict(self.parameters)]
+        for name in [*said, *(observed or ())]:
+            if name not in data:
+                known = ", ".join(data) or "none"
+                raise ModelError(f"{name!r} is to be simulated, but the data are: {known}")
+        if observed is not None:
+            return observed
+        there = arrays_of(self.source.model(data).param_names(include_tp=True, include_gq=True))
+        return tuple(name for name in data if names.get(name, f"{name}{_SUFFIX}") in there)
 
     def _generated(
         self, data: Data, observed: tuple[str, ...], names: Mapping[str, str] | None
