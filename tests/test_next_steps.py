@@ -22,8 +22,11 @@ def psis_of(khat, size=2000):
     return vicheck.psis(-khat * np.log1p(-u))
 
 
-def convergence(status=FitStatus.CONVERGED, solver="deterministic", family="mean_field"):
-    return Convergence(status, solver, GradientTest(0.0, 1.0, 0.1, "tau", 10), family=family)
+def convergence(
+    status=FitStatus.CONVERGED, solver="deterministic", family="mean_field", richer="full_rank"
+):
+    gradient = GradientTest(0.0, 1.0, 0.1, "tau", 10)
+    return Convergence(status, solver, gradient, family=family, richer=richer)
 
 
 def line(khat, known, settled=True, missed_mode=False, level="unreliable"):
@@ -33,7 +36,9 @@ def line(khat, known, settled=True, missed_mode=False, level="unreliable"):
 CASES = [
     # what is known of the fit, whether it is settled, what the line must hold
     (convergence(), True, 'family="full_rank"'),
-    (convergence(family="full_rank"), True, "vicheck.reference(model)"),
+    (convergence(family="full_rank", richer=""), True, "vicheck.reference(model)"),
+    (convergence(richer="low_rank"), True, 'family="low_rank"'),
+    (convergence(family="low_rank", richer=""), True, "vicheck.reference(model)"),
     (convergence(solver="stan_advi"), False, 'solver="deterministic"'),
     (convergence(solver="stan_advi", family="full_rank"), False, 'family="full_rank", solver='),
     (convergence(FitStatus.SAMPLING_ERROR), False, "max_draws=65536"),

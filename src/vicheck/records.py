@@ -311,6 +311,8 @@ class Convergence(Record):
     iterate_mcse: float = np.nan
     """Largest Monte Carlo error of their average, in sds."""
     family: str = ""
+    richer: str = "full_rank"
+    """Family to try where this one is too poor, or nothing."""
     gradient_trace: Floats = field(default_factory=lambda: np.empty(0))
     """Largest entry of the gradient, in sds, after each round of the deterministic solver."""
 

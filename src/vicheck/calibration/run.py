@@ -28,6 +28,7 @@ from vicheck.errors import OtherMachineWarning
 from vicheck.model import Data, Model, double_precision
 from vicheck.processor import made_on
 from vicheck.provenance import versions_of
+from vicheck.vi.deterministic import Deterministic
 from vicheck.vi.fit import fit as fit_model
 from vicheck.vi.fit import make_solver
 from vicheck.vi.kinds import kind_of
@@ -38,13 +39,14 @@ Progress = bool | Callable[[int, int, float], None]
 
 _DEFAULTS = {
     "num_starts": 1,
-    "max_draws": 1024,
     "sampling_tolerance": 0.1,
     "tolerance": 0.01,
 }
 """Options of the default solver where they differ from those of a single fit: the errors of its
 draws are independent between datasets, so a tenth of a sd in one fit does not bias the whole, and
 the gradient need not be much smaller than they are."""
+_MAX_DRAWS = 1024
+"""Draws of a fit at most, and more where a family of this dimension begins with more."""
 _CHUNK_BYTES = 2**24
 """Memory for the draws of a chunk's fits; a chunk is also what is lost when a run is killed."""
 _LONGEST_CHUNK = 64
@@ -93,9 +95,9 @@ def vsbc(
         model derives; a dictionary of functions, each of the dictionary of parameters of one draw,
         or of parameters and data, makes others.
     family, rank, solver, **options
-        How to fit, as for `vicheck.fit`, but by default from one start, on at most 1024 draws, with
-        ``sampling_tolerance=0.1`` and ``tolerance=0.01``: the errors of the draws are independent
-        between datasets.
+        How to fit, as for `vicheck.fit`, but by default from one start, on at most 1024 draws (or
+        four times those that the family begins with), with ``sampling_tolerance=0.1`` and
+        ``tolerance=0.01``: the errors of the draws are independent between datasets.
     fit
         Any other way to fit: a function of the data, a dictionary of arrays, and a seed. It returns
         named draws (a dictionary of arrays, draws first, on the parameters' own scale),
@@ -149,10 +151,13 @@ def vsbc(
     _check_arguments(
         model, num_datasets, num_draws, chunk_size, time_limit, seed, fit, executor, options
     )
+    kind = kind_of(family, model.dim, rank)
     if fit is None and solver == "deterministic":
-        options = _DEFAULTS | options
-    make_solver(solver, options)
-    kind_of(family, model.dim, rank)
+        most = max(_MAX_DRAWS, 4 * kind.num_draws(model.dim))
+        options = _DEFAULTS | {"max_draws": most} | options
+    made = make_solver(solver, options)
+    if isinstance(made, Deterministic):
+        made.first_draws(kind, model.dim)
     start = time.perf_counter()
     with double_precision():
         work = _work_of(

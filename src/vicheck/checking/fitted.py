@@ -27,6 +27,7 @@ _LEAST_PART = 0.01
 def convergence_of(fit: Fit, seed: int) -> Convergence:
     """Gather what is known about whether the solver has found its optimum."""
     from vicheck.vi.gradient_test import gradient_test
+    from vicheck.vi.kinds import richer_than
 
     solution = fit.solution
     mean = solution.settings.get("rel_mean", np.nan)
@@ -51,6 +52,7 @@ def convergence_of(fit: Fit, seed: int) -> Convergence:
         rhat=rhat,
         iterate_mcse=mcse,
         family=fit.family,
+        richer=richer_than(fit.family, fit.model.dim),
         gradient_trace=solution.gradient_trace,
     )
 

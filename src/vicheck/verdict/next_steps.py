@@ -91,7 +91,8 @@ def _line_for_fit(result: PsisResult, convergence: Convergence, settled: bool) -
     if result.khat < USABLE_BELOW and result.num_draws < _MOST_DRAWS:
         more = min(_MOST_DRAWS, max(100_000, 4 * result.num_draws))
         return f"check = vicheck.check(fit, num_draws={more:_})"
-    return _NUTS if family == "full_rank" else _fit("full_rank")
+    richer = convergence.richer
+    return _NUTS if richer in ("", family) else _fit(richer)
 
 
 def _fit(family: str, **options: object) -> str:

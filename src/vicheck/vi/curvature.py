@@ -14,10 +14,7 @@ from vicheck.compiling import is_large
 from vicheck.model import Data, Program
 from vicheck.vi.modes import climb_to_mode
 
-__all__ = ["FLATTEST", "MAX_DENSE_DIM", "Curvature", "climb"]
-
-MAX_DENSE_DIM = 256
-"""Up to this dimension the whole Hessian is used, above it an estimate of its diagonal."""
+__all__ = ["FLATTEST", "Curvature", "climb"]
 
 FLATTEST = 1e-10
 """Second derivatives below it are raised to it where no better bound is known."""
@@ -50,7 +47,7 @@ class _Climb(NamedTuple):
 
 
 def climb(
-    program: Program, z: jax.Array, data: Data, max_steps: Any, floor: Any
+    program: Program, z: jax.Array, data: Data, max_steps: Any, floor: Any, dense: bool = True
 ) -> tuple[jax.Array, Curvature]:
     """Climb the log density from z; return the end and the curvature there.
 
@@ -58,9 +55,8 @@ def climb(
     between one Hessian and the next. The end need not be a mode: the climb stops after
     ``max_steps``, and where no step gains. No steps at all give the curvature at z. Second
     derivatives below ``floor`` are raised to it: where the density is flat, its curvature says
-    nothing about scales.
+    nothing about scales. Unless ``dense``, the diagonal of the Hessian is estimated, and no more.
     """
-    dense = z.size <= MAX_DENSE_DIM
     step = _quasi_newton_steps if dense and is_large(program, data) else _newton_step
 
     def unfinished(state: _Climb) -> jax.Array:
@@ -71,7 +67,7 @@ def climb(
         best, value, arrived = step(program, state, data)
         better = value > state.value
         at = jnp.where(better, best, state.z)
-        gradient, curvature = _gradient_and_curvature(program, at, data, floor)
+        gradient, curvature = _gradient_and_curvature(program, at, data, floor, dense)
         gain = jnp.where(arrived, 0.0, value - state.value)
         gain = jnp.where(state.num_steps == 0, jnp.inf, gain)
         value = jnp.maximum(state.value, value)
@@ -112,14 +108,14 @@ def _quasi_newton_steps(
 
 
 def _gradient_and_curvature(
-    program: Program, z: jax.Array, data: Data, floor: Any
+    program: Program, z: jax.Array, data: Data, floor: Any, dense: bool
 ) -> tuple[jax.Array, Curvature]:
     """Return the gradient of ``-log_p`` and the size of its second derivatives.
 
     Negative curvature counts by its size: what matters is the scale on which the density changes.
     """
     slope = jax.grad(lambda at: -program.log_density(at, data))
-    if z.size > MAX_DENSE_DIM:
+    if not dense:
         probes = jax.random.rademacher(jax.random.key(0), (_PROBES, z.size), z.dtype)
         gradient, product = jax.linearize(slope, z)
         diagonal = _bounded(

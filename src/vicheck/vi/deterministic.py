@@ -21,11 +21,11 @@ from vicheck.compiling import Recent
 from vicheck.errors import ModelError
 from vicheck.model import Data, Model, Program, double_precision
 from vicheck.records import FitStatus
-from vicheck.vi.kinds import Kind
+from vicheck.vi.kinds import MAX_FIXED_FULL_RANK_DIM, Kind
 from vicheck.vi.many import Fits, Settled
 from vicheck.vi.modes import MAX_EVALUATIONS, find_modes
 from vicheck.vi.noise import CHUNK
-from vicheck.vi.progress import CODES, Progress, begin_beside, takes_directions
+from vicheck.vi.progress import CODES, Progress, begin_beside, elbos, takes_directions
 from vicheck.vi.rounds import LOOSE
 from vicheck.vi.solution import Optimum, Report, Solution, silent
 
@@ -51,14 +51,17 @@ class Deterministic:
     sampling_tolerance
         Draws are doubled until the error they cause, in sds, is below this.
     num_draws, max_draws
-        Draws to begin with, and at most; powers of 2 from 32 on.
+        Draws to begin with, and at most; powers of 2 from 32 on. By default a fit begins with 32
+        or, for a family with correlations, with at least four times as many as one draw takes
+        standard normal numbers: with fewer than dimensions the ELBO on fixed draws has no maximum.
+        A fit that runs away on few draws is tried again with more.
     num_starts
         Starts altogether; the others look for better optima and for other modes.
     """
 
     tolerance: float = 1e-3
     sampling_tolerance: float = 0.05
-    num_draws: int = CHUNK
+    num_draws: int | None = None
     max_draws: int = 16384
     num_starts: int = 4
 
@@ -68,14 +71,29 @@ class Deterministic:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
         for name in ("num_draws", "max_draws"):
             value = getattr(self, name)
-            if value < CHUNK or value & (value - 1):
+            if value is not None and (value < CHUNK or value & (value - 1)):
                 raise ValueError(f"{name} must be a power of 2 from {CHUNK} on, got {value}")
-        if self.max_draws < self.num_draws:
+        if self.num_draws is not None and self.max_draws < self.num_draws:
             raise ValueError(
                 f"max_draws must be at least num_draws, got {self.max_draws} and {self.num_draws}"
             )
         if self.num_starts < 1:
             raise ValueError(f"num_starts must be at least 1, got {self.num_starts}")
+
+    def first_draws(self, kind: Kind, dim: int) -> int:
+        """Return how many draws a fit of a family begins with, or say why it cannot."""
+        if kind.name == "full_rank" and dim > MAX_FIXED_FULL_RANK_DIM:
+            raise ValueError(
+                f"family='full_rank' takes at most {MAX_FIXED_FULL_RANK_DIM} parameters with the "
+                f"deterministic solver, the model has {dim}: use 'low_rank' or 'mean_field'"
+            )
+        enough = kind.num_draws(dim)
+        if self.max_draws < enough:
+            raise ValueError(
+                f"max_draws must be at least {enough} for family={kind.name!r} and {dim} "
+                f"parameters, got {self.max_draws}"
+            )
+        return enough if self.num_draws is None else self.num_draws
 
     def solve(self, model: Model, kind: Kind, seed: int, report: Report) -> Solution:
         """Fit a family to a model."""
@@ -100,7 +118,7 @@ class Deterministic:
         return Settled(
             q=end.q,
             status=fits.statuses(end),
-            elbo=-np.asarray(end.value),
+            elbo=elbos(end),
             num_evaluations=np.asarray(fits.num_evaluations),
             gradient_norm=np.asarray(end.norm),
             sampling_error=np.asarray(end.error),
@@ -135,7 +153,7 @@ class _One:
         return Solution(
             q=_only(best).q,
             status=FitStatus.INTERRUPTED if interrupted else fits.statuses(best)[0],
-            elbo=-float(best.value[0]),
+            elbo=float(elbos(best)[0]),
             num_evaluations=int(fits.num_evaluations[0]),
             gradient_norm=float(best.norm[0]),
             sampling_error=float(best.error[0]),

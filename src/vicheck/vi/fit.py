@@ -91,7 +91,7 @@ class Fit:
 
     @property
     def elbo(self) -> float:
-        """The solver's own estimate of the ELBO, in nats."""
+        """The solver's own estimate of the ELBO, in nats; NaN for a fit that has run away."""
         return self.solution.elbo
 
     def sample(self, num_draws: int = 1000, seed: int = 0) -> dict[str, NDArray[np.float64]]:
@@ -108,9 +108,9 @@ class Fit:
 
     def __repr__(self) -> str:
         count = "parameter" if self.model.dim == 1 else "parameters"
+        elbo = "" if np.isnan(self.elbo) else f", ELBO {self.elbo:.2f}"
         return (
-            f"Fit({self.family}, {self.model.dim} {count}, {self.solver}: {self.status.name}, "
-            f"ELBO {self.elbo:.2f})"
+            f"Fit({self.family}, {self.model.dim} {count}, {self.solver}: {self.status.name}{elbo})"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +16,27 @@ from vicheck.vi.family import Family
 from vicheck.vi.full_rank import FullRank
 from vicheck.vi.low_rank import LowRank
 from vicheck.vi.mean_field import MeanField
+from vicheck.vi.noise import CHUNK
 
-__all__ = ["FAMILIES", "Kind", "kind_of"]
+__all__ = [
+    "FAMILIES",
+    "MAX_DENSE_DIM",
+    "MAX_FIXED_FULL_RANK_DIM",
+    "Kind",
+    "kind_of",
+    "richer_than",
+]
 
 FAMILIES = ("mean_field", "full_rank", "low_rank")
 
+MAX_DENSE_DIM = 256
+"""Up to this dimension the whole Hessian is used, above it an estimate of its diagonal."""
+
+MAX_FIXED_FULL_RANK_DIM = 512
+"""Fixed draws have to span a full covariance: in this dimension that takes the better part of a
+minute and a gigabyte, and both grow faster than its square."""
 _MAX_FULL_RANK_DIM = 2000
-"""A full covariance in this dimension takes 32 MB, and the solver holds some forty like it."""
+"""A full covariance in this dimension takes 32 MB, and a solver holds some forty like it."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +49,24 @@ class Kind:
     def noise_dim(self, dim: int) -> int:
         """Return how many standard normal numbers make one draw."""
         return dim + self.rank
+
+    def num_draws(self, dim: int) -> int:
+        """Return how many fixed draws a fit begins with: a power of 2.
+
+        A family with correlations can turn its scale so that it grows where no draw sees it, unless
+        the draws span its noise. Half of them mirror the others; with twice as many directions as
+        numbers in the noise their second moments are made exact (`vicheck.vi.noise.standardised`),
+        and a Gaussian posterior is found as it is. Independent scales cannot be turned. Where
+        dimensions are too many for that, the draws have to span the factor of low rank.
+        """
+        if self.name == "mean_field":
+            return CHUNK
+        spanned = self.noise_dim(dim) if self.is_dense(dim) else max(MAX_DENSE_DIM, 2 * self.rank)
+        return max(CHUNK, 2 ** math.ceil(math.log2(4 * spanned)))
+
+    def is_dense(self, dim: int) -> bool:
+        """Whether matrices of this dimension are held and factored."""
+        return self.name == "full_rank" or dim <= MAX_DENSE_DIM
 
     @property
     def needs_directions(self) -> bool:
@@ -72,6 +105,13 @@ def kind_of(name: str, dim: int, rank: int | None) -> Kind:
     if not 1 <= rank <= dim:
         raise ValueError(f"rank must lie between 1 and the {dim} parameters, got {rank}")
     return Kind(name, rank)
+
+
+def richer_than(name: str, dim: int) -> str:
+    """Return the family to try next where one is too poor, or nothing."""
+    if name != "full_rank" and dim <= MAX_FIXED_FULL_RANK_DIM:
+        return "full_rank"
+    return "low_rank" if name == "mean_field" else ""
 
 
 def _lower_triangular(roots: jax.Array) -> jax.Array:

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from vicheck.model import Data, Program
 from vicheck.records import FitStatus
-from vicheck.vi.curvature import MAX_DENSE_DIM
 from vicheck.vi.family import Family
-from vicheck.vi.kinds import Kind
+from vicheck.vi.kinds import MAX_DENSE_DIM, Kind
 from vicheck.vi.noise import CHUNK, make_noise
 from vicheck.vi.progress import (
     CODES,
     Progress,
     begin,
     choose,
+    has_run_away,
     is_running,
     status_of,
     with_more_draws,
@@ -41,6 +41,9 @@ _SHRINK = (1.0, 1e-2, 1e-4)
 _BUDGET = 20_000
 """Density evaluations of the first call; later calls are as long as a second or so allows."""
 _SECONDS_A_CALL = 2.0
+_ENOUGH_DRAWS = 16
+"""Draws, for each number in the noise, on which it is believed that a fit runs away, when it has
+done so on a quarter of them too."""
 _MORE_DRAWS = 3
 """How often more noise is made, four times as much each time."""
 _SPREAD = 4.0
@@ -81,6 +84,7 @@ class Fits:
         self.shared, self.own = jax.device_put((shared, own))
         self.seeds = seeds
         self.noise_dim = kind.noise_dim(program.dim)
+        self.first_draws = options.first_draws(kind, program.dim)
         self.set_capacity(self._first_capacity())
         self.budget = _BUDGET if program.dim <= MAX_DENSE_DIM else _BUDGET // 10
         self.num_evaluations = np.zeros(len(seeds), np.int64)
@@ -89,12 +93,14 @@ class Fits:
 
     @property
     def first_chunks(self) -> int:
-        return self.options.num_draws // CHUNK
+        """Chunks of draws that a fit begins with."""
+        return self.first_draws // CHUNK
 
     def _first_capacity(self) -> int:
-        capacity = self.options.num_draws
+        capacity = self.first_draws
         while capacity < self.options.max_draws and (
-            2 * capacity * self.noise_dim <= _BUFFER or capacity < 16 * CHUNK
+            2 * capacity * self.noise_dim <= _BUFFER
+            or capacity < max(16 * CHUNK, 4 * self.first_draws)
         ):
             capacity *= 2
         return capacity
@@ -116,15 +122,33 @@ class Fits:
         )
 
     def settle(self) -> Progress:
-        """Settle from z = 0 or, when that does not work, from the mode or from random starts."""
+        """Settle all fits; those that run away again with more draws, which may cure them."""
+        best = self._from_starts(self.first_chunks, np.ones(len(self.seeds), bool))
+        draws = self.first_draws
+        while (away := has_run_away(best)).any() and (more := self._more_draws(draws)) > draws:
+            self.report(f"runs away on {draws} draws, tried again on {more}")
+            draws = more
+            if draws >= self.capacity:
+                self.set_capacity(min(4 * draws, self.options.max_draws))
+            best = choose(away, self._from_starts(draws // CHUNK, away), best)
+        return best
+
+    def _more_draws(self, draws: int) -> int:
+        """Return on how many draws a fit is tried again that has run away; as many: not at all."""
+        tried = draws > self.first_draws and draws >= _ENOUGH_DRAWS * self.noise_dim
+        room = 4 * draws * self.noise_dim <= _MAX_BUFFER
+        return draws if tried or not room else min(4 * draws, self.options.max_draws)
+
+    def _from_starts(self, num_chunks: int, trying: NDArray[np.bool_]) -> Progress:
+        """Settle some fits from z = 0 or, where that fails, from the mode or from random starts."""
         zero = np.zeros((len(self.seeds), self.program.dim))
         # Newton steps by an estimated diagonal are no good guide.
-        first_steps = _FIRST_STEPS if self.program.dim <= MAX_DENSE_DIM else 0
-        best = self._from_start(zero, first_steps, np.ones(len(zero), bool))
+        first_steps = _FIRST_STEPS if self.kind.is_dense(self.program.dim) else 0
+        best = self._from_start(zero, first_steps, num_chunks, trying)
         starts = [zero, *self.random_starts()] if not self._all_ended(best) else []
         for start in starts:
             trying = ~self._ended(best)
-            end = self._from_start(start, _NEWTON_STEPS, trying)
+            end = self._from_start(start, _NEWTON_STEPS, num_chunks, trying)
             better = self._ended(end) | ~(np.asarray(end.value) >= np.asarray(best.value))
             better &= np.asarray(end.code) != CODES[FitStatus.NOT_FINITE]
             best = choose(trying & better, end, best)
@@ -146,13 +170,18 @@ class Fits:
     def _all_ended(self, progress: Progress) -> bool:
         return bool(self._ended(progress).all())
 
-    def _from_start(self, z: Floats, newton_steps: int, trying: NDArray[np.bool_]) -> Progress:
+    def _from_start(
+        self, z: Floats, newton_steps: int, num_chunks: int, trying: NDArray[np.bool_]
+    ) -> Progress:
         """Settle some fits from a start, with smaller scales where the density is not finite."""
         best: Progress | None = None
         for shrink in _SHRINK:
-            fresh = begin(self.kind, z, self.first_chunks, newton_steps, shrink)
+            fresh = begin(self.kind, z, num_chunks, newton_steps, shrink)
             # A fit that has ended costs nothing, so the others need no compiled code of their own.
-            end = self.run(fresh._replace(code=np.where(trying, fresh.code, CODES[_SKIPPED])))
+            skipped = fresh._replace(
+                code=np.full_like(fresh.code, CODES[_SKIPPED]), error=np.zeros_like(fresh.error)
+            )
+            end = self.run(choose(trying, fresh, skipped))
             best = end if best is None else choose(trying, end, best)
             trying = trying & (np.asarray(end.code) == CODES[FitStatus.NOT_FINITE])
             if not trying.any():
@@ -202,7 +231,7 @@ class Fits:
         progress = jax.device_get(progress)  # all at once: each transfer costs a step of a fit
         self.num_evaluations = self.num_evaluations + progress.num_evaluations - before
         if np.isfinite(progress.value[0]) and (
-            self.latest is None or is_running(self.latest).any()
+            self.latest is None or (is_running(self.latest) | has_run_away(self.latest)).any()
         ):
             self.latest = progress
         draws = int(progress.num_chunks[0]) * CHUNK

@@ -25,8 +25,6 @@ CHUNK = 32
 _MAX_SOBOL_DIM = 1000
 """Above it, pseudo-random numbers: a few hundred points of Sobol cover no better, and cost more."""
 
-_MAX_WHITENED_DIM = 256
-
 _LEAST = 1e-12
 """No point comes closer to the faces of the cube, where normal numbers are infinite."""
 
@@ -62,12 +60,12 @@ def make_noise(num_draws: int, dim: int, seeds: ArrayLike) -> Noise:
     )
 
 
-def standardised(noise: Noise, num_chunks: Any) -> jax.Array:
+def standardised(noise: Noise, num_chunks: Any, pairs: bool = True) -> jax.Array:
     """Return chunks of normal numbers with unit second moments: exactly one for each coordinate.
 
-    When there are more than twice as many draws as coordinates, the moments of pairs are made zero
-    too. On such noise the optimum for a Gaussian posterior is found exactly. The cost does not
-    depend on the chunks that are not used; they become zero.
+    When there are four times as many draws as coordinates, half of them mirrored, the moments of
+    ``pairs`` are made zero too. On such noise the optimum for a Gaussian posterior is found
+    exactly. The cost does not depend on the chunks that are not used; they become zero.
     """
     dim, half = noise.points.shape[-1], noise.points.shape[1]
     count = num_chunks * half
@@ -96,7 +94,7 @@ def standardised(noise: Noise, num_chunks: Any) -> jax.Array:
         inverse = solve_triangular(jnp.linalg.cholesky(moments), identity, lower=True)
         return each(lambda i: normal[i] @ inverse.T)
 
-    if dim > _MAX_WHITENED_DIM:
+    if not pairs:
         return scaled()
     return lax.cond(count >= 2 * dim, whitened, scaled)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.records import FitStatus
-from vicheck.vi.curvature import MAX_DENSE_DIM, Curvature
+from vicheck.vi.curvature import Curvature
 from vicheck.vi.family import Family
 from vicheck.vi.kinds import Kind
 from vicheck.vi.lbfgs import Memory, no_memory
@@ -23,6 +23,8 @@ __all__ = [
     "begin",
     "begin_beside",
     "choose",
+    "elbos",
+    "has_run_away",
     "is_running",
     "status_of",
     "takes_directions",
@@ -129,7 +131,7 @@ def _shapes(kind: Kind, dim: int) -> Progress:
         return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
 
     one, whole, vector = of(()), of((), np.int64), of((dim,))
-    dense = (dim, dim) if dim <= MAX_DENSE_DIM else (dim,)
+    dense = (dim, dim) if kind.is_dense(dim) else (dim,)
     q = jax.eval_shape(kind.start, vector, Curvature(of(dense), vector))
     return Progress(
         q=q,
@@ -159,7 +161,7 @@ def _shapes(kind: Kind, dim: int) -> Progress:
 
 def takes_directions(kind: Kind, dim: int) -> bool:
     """Whether the mean moves along directions of its own, not along q's scales."""
-    return kind.needs_directions and dim <= MAX_DENSE_DIM
+    return kind.needs_directions and kind.is_dense(dim)
 
 
 def begin_beside(
@@ -197,6 +199,16 @@ def choose(mask: NDArray[np.bool_], one: Progress, other: Progress) -> Progress:
 def is_running(progress: Progress) -> NDArray[np.bool_]:
     """Say which fits have not ended."""
     return np.asarray(progress.code) <= RUNNING
+
+
+def has_run_away(progress: Progress) -> NDArray[np.bool_]:
+    """Say which fits have found no optimum at any finite place."""
+    return np.asarray(progress.code) == CODES[FitStatus.AT_INFINITY]
+
+
+def elbos(progress: Progress) -> NDArray[np.float64]:
+    """Return the ELBO of each fit; NaN for one that has run away, because it was still rising."""
+    return np.where(has_run_away(progress), np.nan, -np.asarray(progress.value))
 
 
 def status_of(code: Any) -> FitStatus | None:

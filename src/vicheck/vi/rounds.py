@@ -108,6 +108,7 @@ def _units(program: Program, kind: Kind, data: Data, now: Progress) -> tuple[Fam
         data,
         jnp.where(first, now.newton_steps, 0),
         jnp.where(first, FLATTEST, _LEAST_PRECISION / jnp.square(now.sd)),
+        kind.is_dense(program.dim),
     )
     start = kind.start(z, curvature, now.shrink)
     q = jax.tree.map(lambda new, old: jnp.where(first, new, old), start, now.q)
@@ -123,10 +124,9 @@ def _round(
     dim, size = now.q.dim, now.q.step_dim
     nowhere = jnp.zeros(size, now.q.loc.dtype)
     tolerance = jnp.where(first, LOOSE, limits.tolerance)
+    draws = standardised(noise, now.num_chunks, kind.is_dense(dim))
     end = minimise(
-        objective_of_step(
-            program, now.q, moves, standardised(noise, now.num_chunks), now.num_chunks, data
-        ),
+        objective_of_step(program, now.q, moves, draws, now.num_chunks, data),
         nowhere,
         tolerance=tolerance,
         max_evaluations=_EVALUATIONS if takes_directions(kind, dim) else _LONG,

@@ -38,7 +38,8 @@ class Solution:
     q: Family
     status: FitStatus
     elbo: float
-    """The solver's own estimate; a check estimates it again from fresh draws."""
+    """The solver's own estimate, NaN for a fit that has run away: on the draws it was fitted to, no
+    number is too high. A check estimates it again from fresh draws."""
     num_evaluations: int
     """How often the log density was evaluated, with its gradient or without."""
     gradient_norm: float = np.nan
