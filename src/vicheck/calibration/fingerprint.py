@@ -11,7 +11,6 @@ from functools import partial, singledispatchmethod
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from vicheck.calibration.quantities import Quantities
@@ -29,9 +28,8 @@ def fingerprint_of_model(model: Model, quantities: Quantities) -> str:
 
     Not of source code: what a model computes may hang on numbers and functions outside it.
     """
-    program, key = model.program, jax.random.key(0)
-    simulated = jax.eval_shape(partial(program.simulate), key, model.data)[1]
-    data = model.data | jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), simulated)
+    program = model.program
+    data = program.without_observations(model.data)
     digest = hashlib.sha256(f"{program.layout!r}{program.identity}".encode())
     for function, arguments in (
         program.traces("log_density", data),
