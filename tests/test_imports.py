@@ -13,8 +13,9 @@ PACKAGE = Path(vicheck.__file__).parent
 # What each room may import from vicheck; a room is a module or a package at the top level.
 ALLOWED = {
     "errors": set(),
-    "cache": set(),
+    "cache": {"errors"},
     "durable_files": set(),
+    "plain_text": set(),
     "compiling": set(),
     "draws": {"records"},
     "records": {"errors"},
@@ -26,19 +27,20 @@ ALLOWED = {
     "verdict": {"stats", "records", "errors"},
     "adapters": {"cache", "compiling", "draws", "errors", "model", "records", "stats"},
     "plots": {"errors", "records", "stats"},
-    "report": {"durable_files", "errors", "plots", "provenance", "records"},
+    "report": {"durable_files", "errors", "plain_text", "plots", "provenance", "records"},
     "checking": {
-        "adapters", "draws", "errors", "model", "nuts", "provenance", "records", "report", "stats",
-        "verdict", "vi",
+        "adapters", "draws", "errors", "model", "nuts", "plain_text", "provenance", "records",
+        "report", "stats", "verdict", "vi",
     },
     "calibration": {
         "__init__", "adapters", "compiling", "draws", "durable_files", "errors", "model",
-        "provenance", "records", "report", "stats", "verdict", "vi",
+        "plain_text", "provenance", "records", "report", "stats", "verdict", "vi",
     },
     "paper": {"__init__", "durable_files", "errors", "plots", "records", "stats"},
     "cli": {
-        "__init__", "adapters", "cache", "calibration", "checking", "doctor", "draws", "errors",
-        "model", "paper", "records", "report", "stats", "verdict", "vi",
+        "__init__", "adapters", "cache", "calibration", "checking", "doctor", "draws",
+        "durable_files", "errors", "model", "paper", "plain_text", "records", "report", "stats",
+        "verdict", "vi",
     },
     "doctor": {
         "__init__", "adapters", "cache", "checking", "errors", "provenance", "stats", "vi",
@@ -59,6 +61,7 @@ THIRD_PARTY = {
     "errors": set(),
     "cache": set(),
     "durable_files": set(),
+    "plain_text": set(),
     "compiling": {"jax", "numpy"},
     "draws": {"numpy"},
     "records": {"numpy", "scipy"},

@@ -6,6 +6,8 @@ from importlib.util import find_spec
 
 __all__ = [
     "EXTRAS",
+    "CacheError",
+    "CacheWarning",
     "HintedError",
     "InputFileError",
     "MissingExtraError",
@@ -32,6 +34,10 @@ class UndefinedKhatWarning(UserWarning):
     """khat is undefined for this input; the result's status and message say why."""
 
 
+class CacheWarning(UserWarning):
+    """Compiled code cannot be kept, and is made again each time; the message says what to do."""
+
+
 class HintedError(Exception):
     """An error with a sentence that says what is wrong and, where known, a hint what to do."""
 
@@ -50,6 +56,10 @@ class InputFileError(HintedError, ValueError):
 
 class StoreError(HintedError):
     """A store of results cannot be used, or not be written to; the message says what to do."""
+
+
+class CacheError(HintedError):
+    """There is no directory in which compiled code can be kept; the message says what to do."""
 
 
 class MissingExtraError(HintedError, ImportError):
