@@ -18,7 +18,7 @@ ALLOWED = {
     "plain_text": set(),
     "compiling": set(),
     "draws": {"records"},
-    "records": {"errors"},
+    "records": {"errors", "plain_text"},
     "provenance": {"records"},
     "model": {"compiling", "records", "errors"},
     "stats": {"records", "errors"},
