@@ -129,6 +129,31 @@ def test_a_relative_cache_directory_is_ignored_as_the_standard_says(monkeypatch,
     assert cache_directory() == tmp_path / ".cache" / "vicheck"
 
 
+def test_numba_keeps_code_beside_our_own_or_where_only_the_user_can_write(base, monkeypatch):
+    from numba import config
+
+    from vicheck.stats.rows_compiled import _can_cache
+
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setattr(config, "CACHE_DIR", "")
+    assert _can_cache()
+    assert not base.exists()
+    # As on a system where the package itself cannot be written to.
+    monkeypatch.setattr(config, "CACHE_LOCATOR_CLASSES", "UserWideCacheLocator")
+    assert _can_cache()
+    (directory,) = (base / "numba").iterdir()
+    for part in (directory, base):
+        part.chmod(0o777)
+        assert not _can_cache()
+        part.chmod(0o755)
+    monkeypatch.setattr(config, "CACHE_DIR", str(base))  # by .numba_config.yaml, a stranger's file
+    assert not _can_cache()
+    monkeypatch.setattr(config, "CACHE_DIR", "")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    assert not _can_cache()
+
+
 UNKNOWN = """
 import pwd, sys
 def unknown(user):

@@ -21,7 +21,7 @@ ALLOWED = {
     "records": {"errors", "plain_text"},
     "provenance": {"records"},
     "model": {"compiling", "records", "errors"},
-    "stats": {"records", "errors"},
+    "stats": {"cache", "records", "errors"},
     "vi": {"compiling", "model", "records", "errors"},
     "nuts": {"model", "records", "errors"},
     "verdict": {"stats", "records", "errors"},

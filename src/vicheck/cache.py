@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vicheck.errors import CacheError
 
-__all__ = ["cache_directory", "is_private", "private_directory"]
+__all__ = ["cache_directory", "is_private", "is_safe", "private_directory"]
 
 
 def cache_directory() -> Path | None:
@@ -77,6 +77,12 @@ def is_private(path: Path) -> bool:
         return True  # homes are private there
     ours = status.st_uid == os.geteuid() and not stat.S_ISLNK(status.st_mode)
     return ours and not _others_can_write(status)
+
+
+def is_safe(directory: Path) -> bool:
+    """Whether only the user can write to a directory, and nobody else can replace it."""
+    directory = Path(os.path.realpath(directory))
+    return is_private(directory) and all(map(_is_safe_above, directory.parents))
 
 
 def _is_safe_above(path: Path) -> bool:
