@@ -1,6 +1,8 @@
 """Compiled code that the command line keeps."""
 
 import os
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +24,19 @@ def test_it_is_kept_in_the_users_cache_directory(tmp_path):
     (directory,) = (tmp_path / "vicheck").iterdir()
     assert os.environ[NAME] == str(directory)
     assert directory.name.startswith("xla-")
+
+
+def test_its_size_is_bounded():
+    keep_compiled_code()
+    assert int(os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"]) == 2**28
+    assert find_spec("filelock")  # without which JAX refuses a bound
+
+
+def test_nothing_is_taken_from_where_others_can_write(tmp_path):
+    keep_compiled_code()
+    Path(os.environ.pop(NAME)).chmod(0o777)
+    keep_compiled_code()
+    assert NAME not in os.environ
 
 
 def test_who_has_chosen_a_directory_is_obeyed(tmp_path):

@@ -1,13 +1,98 @@
-"""Where vicheck keeps what it can make again: compiled code."""
+"""Where vicheck keeps what it can make again, compiled code, and whose code it loads."""
 
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
-__all__ = ["cache_directory"]
+from vicheck.errors import CacheError
+
+__all__ = ["cache_directory", "is_private", "is_safe", "private_directory"]
 
 
-def cache_directory() -> Path:
-    """Return the user's cache directory for vicheck, which may not be there yet."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vicheck"
+def cache_directory() -> Path | None:
+    """Return the user's cache directory, which may not be there yet; None without a home."""
+    chosen, home = os.environ.get("XDG_CACHE_HOME", ""), os.path.expanduser("~")
+    if os.path.isabs(chosen):
+        return Path(chosen) / "vicheck"
+    if os.path.isabs(home) and os.path.isdir(home):
+        return Path(home) / ".cache" / "vicheck"
+    return None
+
+
+def private_directory(name: str) -> Path:
+    """Return a directory for compiled code to which nobody else can write; made if it is absent.
+
+    Whoever can put code there can do all that the user can. So it and the cache directory belong
+    to the user, and only the user can write to them; every directory above belongs to the user or
+    to root, and others cannot replace what is in it.
+
+    Parameters
+    ----------
+    name
+        Of the directory within the user's cache directory.
+
+    Raises
+    ------
+    CacheError
+        When there can be no such directory.
+    """
+    cache = cache_directory()
+    if cache is None:
+        raise CacheError(
+            "compiled code is not kept: the user has no home directory",
+            hint="set XDG_CACHE_HOME to a directory of your own",
+        )
+    # What is checked is what will be used: no link can be turned around in between.
+    directory = Path(os.path.realpath(cache / name))
+    try:
+        for part in reversed((directory, *directory.parents)):
+            if not part.exists():
+                part.mkdir(mode=0o700, exist_ok=True)
+            trusted = is_private if part in (directory, directory.parent) else _is_safe_above
+            if not trusted(part):
+                raise CacheError(
+                    f"compiled code is not kept: others could write to {part}",
+                    hint="make it yours alone (chmod go-w), or set XDG_CACHE_HOME to another",
+                )
+        if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
+            raise PermissionError
+    except OSError as error:
+        reason = error.strerror or "it may not be written to"
+        raise CacheError(
+            f"compiled code is not kept in {directory}: {reason}",
+            hint="set XDG_CACHE_HOME to a directory of your own",
+        ) from None
+    return directory
+
+
+def is_private(path: Path) -> bool:
+    """Whether a file or directory is there, is no link, and only the user can write to it."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    if os.name != "posix":
+        return True  # homes are private there
+    ours = status.st_uid == os.geteuid() and not stat.S_ISLNK(status.st_mode)
+    return ours and not _others_can_write(status)
+
+
+def is_safe(directory: Path) -> bool:
+    """Whether only the user can write to a directory, and nobody else can replace it."""
+    directory = Path(os.path.realpath(directory))
+    return is_private(directory) and all(map(_is_safe_above, directory.parents))
+
+
+def _is_safe_above(path: Path) -> bool:
+    """Whether nobody else can replace what is in a directory."""
+    if os.name != "posix":
+        return True
+    status = path.stat()
+    alone = not _others_can_write(status) or bool(status.st_mode & stat.S_ISVTX)
+    return alone and status.st_uid in (0, os.geteuid())
+
+
+def _others_can_write(status: os.stat_result) -> bool:
+    return bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))

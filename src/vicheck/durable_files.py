@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import secrets
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -28,7 +30,10 @@ _TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")
 def whole_file(path: Path, *, overwrite: bool = True) -> Iterator[IO[bytes]]:
     """Open a file to write that gets its name when the block ends, with all that is in it.
 
-    If anything fails nothing of it stays, and an old file of that name is as it was.
+    If anything fails nothing of it stays, and an old file of that name is as it was. A file that
+    takes the place of another has its mode, and its owner where the system lets us; other hard
+    links go on naming the old one. A symbolic link stays, and what it leads to is written. What
+    is no regular file, such as a device or a pipe, stays too: all is written to it at the end.
 
     Parameters
     ----------
@@ -37,24 +42,37 @@ def whole_file(path: Path, *, overwrite: bool = True) -> Iterator[IO[bytes]]:
     overwrite
         Whether it may take the place of another; `FileExistsError` otherwise.
     """
-    temporary = path.parent / f".{secrets.token_hex(8)}.tmp"
+    old = _status(path) if overwrite else None
+    if old is not None and not stat.S_ISREG(old.st_mode):
+        with _written_at_the_end(path, old) as memory:
+            yield memory
+        return
+    place = Path(os.path.realpath(path)) if overwrite else path
+    temporary = place.parent / f".{secrets.token_hex(8)}.tmp"
     try:
-        with new_file(temporary) as file:
+        with new_file(temporary, like=old) as file:
             yield file
         if overwrite:
-            os.replace(temporary, path)
+            os.replace(temporary, place)
         else:
-            _name_without_overwriting(temporary, path)
+            _name_without_overwriting(temporary, place)
     finally:
         remove_if_possible(temporary)
-    _sync_directory(path.parent)
+    _sync_directory(place.parent)
 
 
 @contextmanager
-def new_file(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file to write that must not exist yet; if the block fails, nothing of it stays."""
-    with open(path, "xb") as file:
+def new_file(path: Path, *, like: os.stat_result | None = None) -> Iterator[IO[bytes]]:
+    """Open a file to write that must not exist yet; if the block fails, nothing of it stays.
+
+    With ``like`` it has the mode, and where possible the owner, of another from the start.
+    """
+    # Until it has the other's mode, nobody else may open it.
+    mode = 0o666 if like is None else 0o600
+    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
         try:
+            if like is not None:
+                _make_alike(path, like)
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -85,6 +103,34 @@ def remove_if_possible(path: Path) -> None:
     """Remove a file, if it is there and the system lets us."""
     with suppress(OSError):
         path.unlink()
+
+
+def _status(path: Path) -> os.stat_result | None:
+    """Return what is at a path, past all links; None when there is nothing."""
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+
+
+@contextmanager
+def _written_at_the_end(path: Path, old: os.stat_result) -> Iterator[IO[bytes]]:
+    """Collect what is written in memory, where writers can seek, and then write it in place."""
+    if stat.S_ISDIR(old.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    memory = io.BytesIO()
+    yield memory
+    # Without O_CREAT: should it be gone by now, no file is left in its place.
+    with open(os.open(path, os.O_WRONLY), "wb") as file:
+        file.write(memory.getbuffer())
+
+
+def _make_alike(path: Path, other: os.stat_result) -> None:
+    """Give a file the owner, as far as the system lets us, and the mode of another."""
+    for user, group in ((-1, other.st_gid), (other.st_uid, -1)):
+        with suppress(OSError, AttributeError):  # Windows has no owners of this kind
+            os.chown(path, user, group)
+    path.chmod(other.st_mode & 0o777)
 
 
 def _name_without_overwriting(temporary: Path, path: Path) -> None:

@@ -6,6 +6,8 @@ from importlib.util import find_spec
 
 __all__ = [
     "EXTRAS",
+    "CacheError",
+    "CacheWarning",
     "HintedError",
     "InputFileError",
     "MissingExtraError",
@@ -37,6 +39,10 @@ class OtherMachineWarning(UserWarning):
     """A run goes on on another kind of machine: equal up to rounding, not to the last bit."""
 
 
+class CacheWarning(UserWarning):
+    """Compiled code cannot be kept, and is made again each time; the message says what to do."""
+
+
 class HintedError(Exception):
     """An error with a sentence that says what is wrong and, where known, a hint what to do."""
 
@@ -55,6 +61,10 @@ class InputFileError(HintedError, ValueError):
 
 class StoreError(HintedError):
     """A store of results cannot be used, or not be written to; the message says what to do."""
+
+
+class CacheError(HintedError):
+    """There is no directory in which compiled code can be kept; the message says what to do."""
 
 
 class MissingExtraError(HintedError, ImportError):

@@ -9,6 +9,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.plain_text import plain
+
 __all__ = [
     "Average",
     "Convergence",
@@ -402,7 +404,7 @@ class Finding(Record):
     hint: str
 
     def __str__(self) -> str:
-        return self.sentence
+        return plain(self.sentence)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -419,7 +421,7 @@ class Verdict(Record):
     _nested: ClassVar = {"findings": Finding}
 
     def __str__(self) -> str:
-        return self.sentence
+        return plain(self.sentence)
 
 
 def _brief(value: Any) -> str:

@@ -1,6 +1,9 @@
 """ArviZ data there and back, from memory and from files, also on the command line."""
 
 import json
+import re
+import tomllib
+from pathlib import Path
 
 import arviz_base
 import numpy as np
@@ -8,7 +11,7 @@ import pytest
 
 import vicheck
 from tests.command_line import call
-from vicheck.errors import InputFileError
+from vicheck.errors import InputFileError, MissingExtraError
 
 RNG = np.random.default_rng(1)
 Z = RNG.normal(size=(1000, 3))
@@ -96,3 +99,23 @@ def test_a_file_that_is_something_else(tmp_path):
     assert done.returncode == 65
     assert len(done.stderr.splitlines()) == 1
     assert call("check", tmp_path / "nowhere.nc").returncode == 66
+
+
+def test_a_missing_library_is_named_and_not_the_file_blamed(tmp_path, monkeypatch):
+    path = tmp_path / "fit.nc"
+    checked().to_arviz().to_netcdf(path)
+    monkeypatch.setattr("vicheck.adapters.arviz.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match="needs h5netcdf and h5py, which is not installed"):
+        vicheck.from_arviz(path)
+    done = call("check", path)
+    assert done.returncode == 69
+    assert "hint: pip install h5netcdf h5py" in done.stderr
+    (tmp_path / "fit.zarr").mkdir()
+    with pytest.raises(MissingExtraError, match="needs zarr"):
+        vicheck.from_arviz(tmp_path / "fit.zarr")
+
+
+def test_a_default_install_reads_the_files_of_arviz():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    names = {re.split("[<>=~]", each)[0] for each in project["dependencies"]}
+    assert {"h5netcdf", "h5py"} <= names

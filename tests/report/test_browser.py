@@ -1,5 +1,6 @@
 """Reports as a reader sees them: in a window, on a telephone, at night, on paper, by keyboard."""
 
+import re
 from itertools import pairwise, product
 
 import pytest
@@ -163,3 +164,41 @@ def test_names_are_shown_as_texts_and_no_script_of_theirs_runs(browser, reports)
         assert page.locator("main img").count() == 0
         assert seen.wrong == []
         assert seen.requests == [reports["nasty"].as_uri()]
+
+
+INJECTED = {
+    "a script": "<script>document.title = 'ran'</script>",
+    "one from elsewhere": "<script src=\"data:text/javascript,document.title = 'ran'\"></script>",
+    "a handler": '<img src="data:," onerror="document.title = \'ran\'">',
+    "a link that runs": '<a id="run" href="javascript:void(document.title = \'ran\')">x</a>',
+}
+
+
+@pytest.mark.parametrize("injected", INJECTED.values(), ids=INJECTED)
+@pytest.mark.parametrize("policy", [True, False], ids=["with the policy", "without"])
+def test_a_script_that_got_into_a_page_does_not_run(browser, reports, tmp_path, policy, injected):
+    text = reports["bad"].read_text(encoding="utf-8").replace("</main>", f"</main>{injected}")
+    if not policy:  # so that this test can fail
+        text = re.sub(r"<meta http-equiv=[^>]*>", "", text, count=1)
+    path = tmp_path / "page.html"
+    path.write_text(text, encoding="utf-8")
+    with opened(browser, path) as seen:
+        if 'id="run"' in injected:
+            seen.page.locator("#run").click()
+        if not policy:
+            seen.page.wait_for_function("document.title === 'ran'")
+        assert (seen.page.title() == "ran") is not policy
+        assert bool(seen.wrong) is policy  # the browser says what it has refused
+
+
+def test_a_page_cannot_call_home(browser, reports, tmp_path):
+    tracker = (
+        '<img src="https://example.org/seen.png"><style>@import "https://example.org/a";</style>'
+    )
+    text = reports["bad"].read_text(encoding="utf-8").replace("</main>", f"</main>{tracker}")
+    path = tmp_path / "page.html"
+    path.write_text(text, encoding="utf-8")
+    with opened(browser, path) as seen:
+        refused = " ".join(seen.wrong)
+    for address in ("https://example.org/seen.png", "https://example.org/a"):
+        assert re.search(f"'{address}' violates the following Content Security Policy", refused)

@@ -2,7 +2,10 @@
 
 import json
 import re
+from base64 import b64encode
 from dataclasses import replace
+from hashlib import sha256
+from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -154,6 +157,15 @@ def test_names_are_shown_as_text():
     assert "</script><b>" not in page
     for number in (0, 1):
         assert {row[0] for row in rows_of(page, number)} == set(NASTY)
+
+
+def test_a_page_may_run_its_own_script_and_nothing_else(funnel):
+    page = report_html(check=funnel)
+    (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert unescape(policy).startswith(f"default-src 'none'; script-src 'sha256-{digest}'; ")
+    assert page.index("Content-Security-Policy") < page.index("<title>")
 
 
 def test_thousands_of_parameters_are_all_there_in_less_than_two_megabytes():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.draws import Draws
-from vicheck.errors import InputFileError
+from vicheck.errors import InputFileError, MissingExtraError
 
 if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["calibration_datatree", "from_arviz", "to_datatree"]
+
+_NEEDED = {".nc": ("h5netcdf", "h5py"), ".zarr": ("zarr",)}
+"""What xarray reads files with; netCDF4 does as well."""
 
 _ELEMENT = re.compile(r"(?P<name>.+)\[(?P<index>\d+(?:, \d+)*)\]")
 
@@ -74,6 +78,8 @@ def from_arviz(data: Any) -> Draws:
 def _from_file(path: Path) -> Draws:
     import xarray as xr
 
+    if path.exists():
+        _require_backend(path)
     try:
         with xr.open_datatree(path) as tree:
             return _from_groups(tree, str(path))
@@ -84,6 +90,18 @@ def _from_file(path: Path) -> Draws:
             raise
         reason = str(error).partition("\n")[0].partition(". ")[0]
         raise InputFileError(f"{path} is not a readable file of ArviZ data: {reason}") from None
+
+
+def _require_backend(path: Path) -> None:
+    """Blame what is not installed, and not the file."""
+    needed = _NEEDED.get(path.suffix, ())
+    missing = [name for name in needed if find_spec(name) is None]
+    if missing and not (path.suffix == ".nc" and find_spec("netCDF4")):
+        names = " and ".join(missing)
+        raise MissingExtraError(
+            f"reading {path} needs {names}, which is not installed",
+            hint=f"pip install {' '.join(missing)}",
+        )
 
 
 def _from_groups(data: Any, where: str) -> Draws:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from vicheck.calibration.archive import read_dataset, write_dataset
 from vicheck.calibration.origin import provenance_of
 from vicheck.calibration.tables import table_of, tests_table, worst_first
+from vicheck.plain_text import plain
 from vicheck.provenance import Provenance
 from vicheck.records import Average, Finding, FitStatus, KhatSummary, Verdict
 from vicheck.stats.calibration import mean_with_interval
@@ -352,7 +353,7 @@ class Calibration:
         return calibration_html(self)
 
     def __str__(self) -> str:
-        return "\n".join([*_summary_lines(self), "", *_table_lines(self.tests)])
+        return "\n".join(map(plain, [*_summary_lines(self), "", *_table_lines(self.tests)]))
 
     def __repr__(self) -> str:
         return (
@@ -393,7 +394,8 @@ def _summary_lines(calibration: Calibration) -> list[str]:
 
 def _table_lines(tests: pd.DataFrame) -> list[str]:
     shown = worst_first(tests).head(_ROWS_SHOWN)[[*_SHOWN, "direction"]]
-    lines = [shown.to_string(float_format=lambda number: f"{number:.3g}", index_names=False)]
+    table = shown.to_string(float_format=lambda number: f"{number:.3g}", index_names=False)
+    lines = table.split("\n")
     if len(tests) > _ROWS_SHOWN:
         lines.append(f"... and {len(tests) - _ROWS_SHOWN} more quantities in .tests")
     return lines

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from vicheck.checking.moments import moments_table, unknown_moments, worst_first
 from vicheck.errors import InputFileError
+from vicheck.plain_text import plain
 from vicheck.provenance import Provenance
 from vicheck.records import (
     Convergence,
@@ -348,7 +349,7 @@ class Check:
         return check_html(self)
 
     def __str__(self) -> str:
-        return "\n".join([*summary_lines(self), "", *_table_lines(self.moments)])
+        return "\n".join(map(plain, [*summary_lines(self), "", *_table_lines(self.moments)]))
 
     def __repr__(self) -> str:
         return (
@@ -384,7 +385,7 @@ def summary_lines(check: Check) -> list[str]:
 
 def _table_lines(table: pd.DataFrame) -> list[str]:
     shown = table.head(_ROWS_SHOWN).drop(columns=["is_mean", "is_sd"])
-    lines = [shown.to_string(float_format=lambda number: f"{number:.3g}")]
+    lines = shown.to_string(float_format=lambda number: f"{number:.3g}").split("\n")
     if len(table) > _ROWS_SHOWN:
         lines.append(f"... and {len(table) - _ROWS_SHOWN} more quantities in .moments")
     return lines

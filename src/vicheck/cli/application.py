@@ -22,7 +22,9 @@ from vicheck.cli.failing import (
     CommandError,
 )
 from vicheck.cli.pages import Group
+from vicheck.cli.printing import show_warnings_plainly
 from vicheck.errors import HintedError, InputFileError, MissingExtraError, ModelError, StoreError
+from vicheck.plain_text import plain, plain_lines
 
 __all__ = ["app", "main"]
 
@@ -93,6 +95,7 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line; errors become a sentence, a hint and an exit status of 64 or more."""
+    show_warnings_plainly()
     keep_compiled_code()
     arguments = sys.argv[1:]
     debug = "--debug" in arguments or os.environ.get("VICHECK_DEBUG", "") != ""
@@ -106,7 +109,8 @@ def main() -> None:
             raise CommandError("interrupted", INTERRUPTED)
     except Exception as error:
         if debug:
-            traceback.print_exception(error)
+            told = "".join(traceback.format_exception(error))
+            print(plain_lines(told), end="", file=sys.stderr)
         _end(_as_error(error))
     sys.exit(code or 0)
 
@@ -115,7 +119,7 @@ def _end(error: CommandError) -> NoReturn:
     for start, text in (("vicheck", error.sentence), ("hint", error.hint)):
         if text:
             line = re.sub(r"\s*\n[\s^-]*", " ", text)  # also without what compilers draw below it
-            print(f"{start}: {line}", file=sys.stderr)
+            print(f"{start}: {plain(line)}", file=sys.stderr)
     sys.exit(error.code)
 
 

@@ -86,7 +86,7 @@ def _described(found: dict[str, Any]) -> list[Text]:
         lines.append(_row("memory", f"{machine['memory'] / 2**30:.1f} GB"))
     lines.append(_row("devices", ", ".join(found["devices"])))
     where = f"{cache['directory']}, {cache['bytes'] / 2**20:.1f} MB" if cache["directory"] else ""
-    lines.append(_row("cache", where or "compiled code is not kept"))
+    lines.append(_row("cache", where or cache["reason"] or "compiled code is not kept"))
     lines += [Text(), Text("Extras", "bold")]
     for extra, package in found["extras"].items():
         install = f"not installed: pip install 'vicheck[{extra}]'"

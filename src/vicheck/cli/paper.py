@@ -13,6 +13,7 @@ from vicheck.cli.application import app
 from vicheck.cli.failing import EX_USAGE, INTERRUPTED, fail, fail_to_write
 from vicheck.cli.pages import Command, Group
 from vicheck.cli.printing import AsJson, write, write_json
+from vicheck.durable_files import whole_file
 
 if TYPE_CHECKING:
     from vicheck.paper.results import Result
@@ -178,7 +179,9 @@ def _run_and_tell(
                 )
             results.append(result)
             write([] if as_json else _told(result))
-        page.write_text(as_html(read_results(directory)), encoding="utf-8")
+        told = as_html(read_results(directory))
+        with whole_file(page) as file:
+            file.write(told.encode())
     except KeyboardInterrupt:
         sentence = f"interrupted: what is finished is kept in {out}"
         fail(sentence, INTERRUPTED, "the same command goes on from there")

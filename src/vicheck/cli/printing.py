@@ -7,6 +7,7 @@ import math
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +18,7 @@ from rich.text import Text
 
 from vicheck.cli.failing import EX_IOERR, fail
 from vicheck.cli.tables import fit_table
+from vicheck.plain_text import plain
 
 if TYPE_CHECKING:
     from vicheck.calibration.result import Calibration
@@ -27,6 +29,7 @@ __all__ = [
     "AsJson",
     "console",
     "described",
+    "show_warnings_plainly",
     "strict_json",
     "telling",
     "write",
@@ -53,15 +56,15 @@ def telling(what: str) -> Iterator[Callable[[str], None]]:
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    with console(stderr=True).status(what) as status:
-        yield status.update
+    with console(stderr=True).status(Text(plain(what))) as status:
+        yield lambda what: status.update(Text(plain(what)))
 
 
 def write(lines: list[Text]) -> None:
     """Print lines: wrapped and coloured on a terminal, plain elsewhere."""
     out = console()
     with _answering():
-        for line in lines:
+        for line in map(_harmless, lines):
             if not out.is_terminal:
                 print(line)
                 continue
@@ -73,6 +76,28 @@ def write_json(value: Any) -> None:
     """Print a value as one JSON document."""
     with _answering():
         print(json.dumps(strict_json(value), indent=2, allow_nan=False))
+
+
+def show_warnings_plainly() -> None:
+    """Have warnings printed as one line each, without a place in the code."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        print(f"warning: {plain(str(message))}", file=sys.stderr)
+
+    warnings.showwarning = show
+
+
+def _harmless(line: Text) -> Text:
+    """Take out what would steer a terminal: names and titles come from files."""
+    cleaned = line.copy()
+    cleaned.plain = plain(_encodable(line.plain))
+    return cleaned
+
+
+def _encodable(text: str) -> str:
+    """Replace letters that the encoding of standard output does not have."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, "replace").decode(encoding)
 
 
 @contextmanager
@@ -104,7 +129,7 @@ def described(result: Check | Calibration) -> list[Text]:
     lines = str(result).splitlines()
     start = len(lines) - lines[::-1].index("")
     color = f"bold {COLORS[result.verdict.level]}"
-    said = [Text(line, color if line == result.verdict.sentence else "") for line in lines[:start]]
+    said = [Text(line, color if line == str(result.verdict) else "") for line in lines[:start]]
     out = console()
     table, more = lines[start:], []
     if table[-1].startswith("... and "):

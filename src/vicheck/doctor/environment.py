@@ -7,8 +7,8 @@ import platform
 from pathlib import Path
 
 from vicheck import __version__
-from vicheck.cache import cache_directory
-from vicheck.errors import EXTRAS
+from vicheck.cache import private_directory
+from vicheck.errors import EXTRAS, CacheError
 from vicheck.provenance import installed_version
 from vicheck.stats.smoothing import num_cores
 
@@ -16,7 +16,7 @@ __all__ = ["cache", "devices", "extras", "machine", "versions"]
 
 _LIBRARIES = (
     "numpy", "scipy", "numba", "jax", "jaxlib", "numpyro", "equinox", "optax", "pandas", "xarray",
-    "arviz-base", "matplotlib", "jinja2", "typer", "rich",
+    "arviz-base", "h5netcdf", "h5py", "matplotlib", "jinja2", "filelock", "typer", "rich",
 )  # fmt: skip
 
 _PACKAGES = {"pyro": "pyro-ppl"}
@@ -51,10 +51,15 @@ def devices() -> list[str]:
 
 
 def cache() -> dict[str, str | int]:
-    """Return where compiled code is kept ("" for nowhere), and how many bytes there are."""
-    chosen = os.environ.get("JAX_COMPILATION_CACHE_DIR", str(cache_directory()))
+    """Return where compiled code is kept ("" for nowhere), the bytes there, and why it is not."""
+    chosen, reason = os.environ.get("JAX_COMPILATION_CACHE_DIR"), ""
+    if chosen is None:
+        try:
+            chosen = str(private_directory("stan").parent)
+        except CacheError as error:
+            chosen, reason = "", str(error)
     files = Path(chosen).rglob("*") if chosen else ()
-    return {"directory": chosen, "bytes": sum(map(_size, files))}
+    return {"directory": chosen, "bytes": sum(map(_size, files)), "reason": reason}
 
 
 def _memory() -> int | None:

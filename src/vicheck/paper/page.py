@@ -12,6 +12,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from vicheck.durable_files import whole_file
 from vicheck.paper.catalogue import PROPOSALS
 from vicheck.paper.drawing import as_svg
 from vicheck.paper.experiment import Claim, Outcome
@@ -72,7 +73,8 @@ def write_docs(directory: Path) -> None:
     results = read_results(directory)
     for each in results:
         write_figure(directory, each)
-    (directory / "index.md").write_text(as_markdown(results), encoding="utf-8")
+    with whole_file(directory / "index.md") as file:
+        file.write(as_markdown(results).encode())
 
 
 if __name__ == "__main__":  # python -m vicheck.paper.page docs/paper

@@ -13,6 +13,7 @@ import matplotlib as mpl
 from markupsafe import Markup, escape
 
 from vicheck.errors import NothingToShowError
+from vicheck.plain_text import plain_lines
 from vicheck.plots.style import COLORS, INK, MUTED
 
 if TYPE_CHECKING:
@@ -82,4 +83,4 @@ def as_inline_svg(figure: Figure, alternative: str) -> Markup:
     text = re.sub(r'style="[^"]*"', _with_variables, text)
     width = figure.get_size_inches()[0]
     head = f'role="img" style="max-width: {1.25 * width:.2f}in" aria-label="{escape(alternative)}"'
-    return Markup(re.sub(r"\s*\n\s*", "\n", text.replace("@", head, 1)))
+    return Markup(plain_lines(re.sub(r"\s*\n\s*", "\n", text.replace("@", head, 1))))

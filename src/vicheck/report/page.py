@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import re
+from base64 import b64encode
 from datetime import UTC, datetime
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vicheck.durable_files import whole_file
+from vicheck.plain_text import plain_lines
 from vicheck.provenance import Provenance, versions_of
 
 if TYPE_CHECKING:
@@ -84,6 +87,8 @@ def report_html(*, check: Check | None = None, calibration: Calibration | None =
             severities=SEVERITIES,
             rows_shown=ROWS_SHOWN,
             rows_printed=_ROWS_PRINTED,
+            script=_script(),
+            policy=_policy(),
         )
     )
 
@@ -99,9 +104,35 @@ def environment() -> Environment:
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_finalized,
     )
     made.filters["with_code"] = _with_code
     return made
+
+
+def _finalized(value: Any) -> Any:
+    """Take what steers a terminal or turns a line around out of every text that is not ours."""
+    return plain_lines(value) if type(value) is str else value
+
+
+@cache
+def _script() -> Markup:
+    """Return the only script of a page."""
+    from markupsafe import Markup
+
+    return Markup(environment().get_template("tables.js").render())
+
+
+def _policy() -> str:
+    """Return what a page may do: run its own script, and nothing from elsewhere.
+
+    Figures have styles in their attributes; a style can fetch nothing here either.
+    """
+    digest = b64encode(sha256(_script().encode()).digest()).decode()
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
 
 
 def _with_code(text: str) -> Markup:

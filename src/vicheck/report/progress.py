@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from vicheck.plain_text import plain
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -26,7 +28,7 @@ class Bar:
     def say(self, what: str) -> None:
         """Say what is going on before the fits begin."""
         if self._progress is not None:
-            self._progress.update(self._task, description=what)
+            self._progress.update(self._task, description=plain(what))
 
     def __call__(self, done: int, total: int, seconds: float) -> None:
         """Show how many fits are done after so many seconds."""
@@ -54,7 +56,7 @@ def bar() -> Iterator[Bar]:
 
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[pace]}"),

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from vicheck.plain_text import plain
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -193,8 +195,9 @@ def _table(
     texts: dict[str, list[str | None]],
     most_bytes: int,
 ) -> Table:
+    shown = [plain(str(each)) for each in names]
     every: list[list[str | None]] = [
-        list(row) for row in zip(map(str, names), *(texts[key] for key in columns), strict=True)
+        list(row) for row in zip(shown, *(texts[key] for key in columns), strict=True)
     ]
     room, kept = most_bytes, 0
     for kept, row in enumerate(every):

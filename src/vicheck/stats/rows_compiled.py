@@ -10,10 +10,14 @@ factors, and the exponential is a polynomial that the compiler turns into vector
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import config, njit, types
+
+from vicheck.cache import cache_directory, is_safe
 
 __all__ = ["smooth_rows"]
 
@@ -40,12 +44,21 @@ _BIAS = 1023 << 52
 
 
 def _can_cache() -> bool:
-    """Say whether Numba finds a directory for compiled code; a read-only system has none."""
+    """Say whether Numba finds a directory for compiled code to which nobody else can write.
+
+    A read-only system has none. Beside this file code is as safe as the file itself, and whoever
+    has set ``NUMBA_CACHE_DIR`` is obeyed; a file of settings in the working directory is not.
+    """
+    chosen = os.environ.get("NUMBA_CACHE_DIR", "")
+    if getattr(config, "CACHE_DIR", "") != chosen:
+        return False
+    if not chosen and cache_directory() is None:
+        return False  # Numba would make a directory called ~ where the program runs
     try:
-        njit(cache=True)(lambda: None)
+        found = Path(str(njit(cache=True)(lambda: None).stats.cache_path))
     except RuntimeError:
         return False
-    return True
+    return bool(chosen) or found.parent == Path(__file__).parent or is_safe(found)
 
 
 _options: dict[str, Any] = {"cache": _can_cache(), "nogil": True, "error_model": "numpy"}

@@ -7,11 +7,13 @@ import json
 import weakref
 from collections.abc import Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.cache import is_private
 from vicheck.errors import ModelError
 
 __all__ = ["Bridge", "as_json"]
@@ -135,6 +137,12 @@ def as_json(data: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=32)
 def _functions(library: str) -> dict[str, Any]:
+    path = Path(library)
+    if not (is_private(path) and is_private(path.parent)):
+        raise ModelError(
+            f"{library} is not loaded: it is not there, or others could have written it",
+            hint="compile the program where, and as the user for whom, it is to run",
+        )
     loaded = ctypes.CDLL(library)
     functions = {}
     for name, (result, arguments) in _SIGNATURES.items():

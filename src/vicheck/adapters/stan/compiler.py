@@ -7,13 +7,15 @@ import os
 import shutil
 import subprocess
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import distribution, version
 from pathlib import Path
 
-from vicheck.cache import cache_directory
-from vicheck.errors import ModelError, require_extra
+from vicheck.cache import is_private, private_directory
+from vicheck.errors import CacheError, CacheWarning, ModelError, require_extra
 
 __all__ = ["compile_program", "digest_of", "translate"]
 
@@ -30,18 +32,33 @@ def compile_program(path: Path) -> Path:
     """Compile a Stan program, or find it compiled, and return the library.
 
     Libraries are kept in the user's cache directory by the program's text and the versions of all
-    that it is made with.
+    that it is made with. What others could have put there is not used.
     """
     require_extra("stan")
     code = translate(path)
-    library = cache_directory() / "stan" / f"{digest_of(code)}.so"
-    if not library.exists():
-        library.parent.mkdir(parents=True, exist_ok=True)
+    library = _directory() / f"{digest_of(code)}.so"
+    if not is_private(library):
         with _alone(library.with_suffix(".lock")):
-            if not library.exists():  # another process may have made it meanwhile
+            if not is_private(library):  # another process may have made it meanwhile
                 with tempfile.TemporaryDirectory(dir=library.parent) as directory:
-                    _compile(path, code, Path(directory)).replace(library)
+                    made = _compile(path, code, Path(directory))
+                    made.chmod(0o700)
+                    made.replace(library)
     return library
+
+
+def _directory() -> Path:
+    """Return where libraries are kept: for the user, or else as long as this process lives."""
+    try:
+        return private_directory("stan")
+    except CacheError as error:
+        warnings.warn(f"Stan programs are compiled each time: {error}", CacheWarning, stacklevel=2)
+        return Path(_temporary().name)
+
+
+@cache
+def _temporary() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="vicheck-")  # which only the user can open
 
 
 @contextmanager
@@ -58,8 +75,11 @@ def translate(path: Path) -> str:
     """Return what stanc makes of a program, and of what it includes from its directory: C++."""
     command = [str(_home() / "stanc"), "--name", "vicheck_program", "--include-paths", "."]
     # It would write a file beside the program as well. The path of the other is part of the code.
-    command += ["--print-cpp", "--o", os.devnull, path.name]
-    return _run(command, path, directory=path.resolve().parent)
+    command += ["--print-cpp", "--o", os.devnull]
+    program = path.resolve()
+    # A name may begin with a dash: behind ./ it is no option.
+    command += ["--filename-in-msg", path.name, f"./{program.name}"]
+    return _run(command, path, directory=program.parent)
 
 
 def digest_of(code: str) -> str:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from vicheck.adapters.stan.bridge import Bridge, as_json
 from vicheck.adapters.stan.compiler import compile_program
+from vicheck.cache import is_private
 from vicheck.errors import ModelError
 
 __all__ = ["Source", "StanModel", "constrain_rows", "gradient_rows", "source_of", "value_rows"]
@@ -164,7 +165,13 @@ def source_of(program: Any) -> Source:
     if _has_bridgestan():
         import bridgestan
 
-        return BridgestanProgram(str(bridgestan.compile_model(path)), text)
+        program = path.resolve()
+        if not is_private(program.parent):
+            raise ModelError(
+                f"others could write to {program.parent}, where BridgeStan keeps its library",
+                hint="copy the program into a directory that only you can write to",
+            )
+        return BridgestanProgram(str(bridgestan.compile_model(program)), text)
     return CompiledProgram(str(compile_program(path)))
 
 

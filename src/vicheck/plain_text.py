@@ -1,0 +1,39 @@
+"""Texts that came with a file, made harmless: they say something and do nothing."""
+
+from __future__ import annotations
+
+import unicodedata
+
+__all__ = ["plain", "plain_lines"]
+
+_BIDI = "\u061c\u200e\u200f" + "".join(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
+_BREAKS = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
+_MARK = "\N{REPLACEMENT CHARACTER}"
+
+_controls = [c for c in map(chr, range(0xA0)) if unicodedata.category(c) == "Cc"]
+_surrogates = range(0xD800, 0xE000)
+_PLAIN = {
+    **dict.fromkeys(map(ord, (*_controls, *_BIDI)), _MARK),
+    **dict.fromkeys(_surrogates, _MARK),
+    **dict.fromkeys(map(ord, _BREAKS), " "),
+}
+_LINES = {code: new for code, new in _PLAIN.items() if chr(code) not in "\t\n"}
+
+
+def plain(text: str) -> str:
+    r"""Return a text as one line that cannot steer a terminal or turn the direction of others.
+
+    Control characters, such as those that begin an escape sequence, and controls of direction
+    become a mark, so that it is seen that there was something; breaks of lines become spaces.
+
+    Examples
+    --------
+    >>> plain("\x1b[32mgood\x1b[0m\nfit")
+    '�[32mgood�[0m fit'
+    """
+    return text.translate(_PLAIN)
+
+
+def plain_lines(text: str) -> str:
+    """Return the same with its lines and tabs."""
+    return text.translate(_LINES)
