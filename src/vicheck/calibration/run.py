@@ -24,6 +24,7 @@ from vicheck.calibration.quantities import Spec, choose_quantities
 from vicheck.calibration.result import Calibration
 from vicheck.calibration.store import Store
 from vicheck.calibration.work import Arrays, Work
+from vicheck.interrupts import between_pieces
 from vicheck.model import Data, Model, double_precision
 from vicheck.provenance import versions_of
 from vicheck.vi.fit import fit as fit_model
@@ -52,6 +53,7 @@ _ROOM = 512
 """Numbers of the solver for each parameter, roughly: its fixed draws."""
 
 
+@between_pieces()
 def vsbc(
     model: Model,
     *,
