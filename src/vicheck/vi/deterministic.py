@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.errors import ModelError
+from vicheck.interrupts import check_interrupt
 from vicheck.model import Data, Model, Program, double_precision
 from vicheck.records import FitStatus
 from vicheck.vi.kinds import Kind
@@ -181,6 +182,7 @@ class _One:
         ends = np.asarray(find_modes(self.program, starts, directions, fits.shared))
         fits.num_evaluations += MAX_EVALUATIONS * len(starts)
         found = [best]
+        check_interrupt()
         for end in ends:
             if not np.isfinite(end).all() or not _far(end, found, _FAR):
                 continue
