@@ -8,7 +8,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from types import SimpleNamespace
 from unittest.mock import patch
 
-from vicheck.cli import main
+from vicheck.cli.commands import main
 
 COMMAND = [sys.executable, "-c", "from vicheck.cli import main; main()"]
 

@@ -138,7 +138,7 @@ def test_tail_length_option(ratios):
 def test_long_input_needs_no_compiled_code(tmp_path):
     np.save(tmp_path / "ratios.npy", narrow_normal(0.9, num_draws=20_000))
     script = (
-        "import sys; from vicheck.cli import main\n"
+        "import sys; from vicheck.cli.commands import main\n"
         "try: main()\nfinally: print('numba' in sys.modules, file=sys.stderr)"
     )
     done = subprocess.run(

@@ -46,6 +46,29 @@ def test_who_has_chosen_a_directory_is_obeyed(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_half_an_entry_of_a_killed_process_is_removed(tmp_path):
+    """JAX bounds the size by times of use, and writes nothing when one of them is missing."""
+    keep_compiled_code()
+    (directory,) = (tmp_path / "vicheck").iterdir()
+    for name in ("half-cache", "whole-cache", "whole-atime", "fresh-cache"):
+        (directory / name).touch()
+        if name != "fresh-cache":
+            os.utime(directory / name, (0, 0))
+    os.environ.pop(NAME)
+    keep_compiled_code()
+    left = sorted(path.name for path in directory.iterdir())
+    assert left == ["fresh-cache", "whole-atime", "whole-cache"]
+
+
+def test_no_home_is_no_error(monkeypatch, tmp_path):
+    def nowhere():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr("vicheck.cli.caching.cache_directory", nowhere)
+    keep_compiled_code()
+    assert NAME not in os.environ
+
+
 def test_without_a_directory_nothing_is_kept(tmp_path):
     (tmp_path / "vicheck").write_text("a file in the way")
     keep_compiled_code()

@@ -44,7 +44,7 @@ def test_every_public_name_is_there():
 
 
 def test_help_and_completion_load_no_numerical_library():
-    loaded = modules_after("import vicheck.cli")
+    loaded = modules_after("import vicheck.cli.commands")
     assert not loaded & ({"numpy", *HEAVY} - {"typer", "rich"})
 
 
@@ -52,7 +52,7 @@ def test_the_command_for_ratios_does_not_load_jax(tmp_path):
     (tmp_path / "ratios.csv").write_text("\n".join(map(str, range(100))))
     code = f"""
 import sys
-from vicheck.cli import main
+from vicheck.cli.commands import main
 sys.argv = ["vicheck", "psis", {str(tmp_path / "ratios.csv")!r}]
 try:
     main()

@@ -6,7 +6,6 @@ import abc
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -17,6 +16,7 @@ from jax import lax
 
 from vicheck.compiling import Traced, compiled
 from vicheck.errors import ModelError
+from vicheck.jax_settings import double_precision
 
 __all__ = [
     "Model",
@@ -38,9 +38,6 @@ Layout = tuple[tuple[str, tuple[int, ...]], ...]
 """Names and shapes of the parts of a flat vector, in order."""
 
 _BARE = "this model cannot simulate data: it is a bare log density"
-
-double_precision = partial(jax.enable_x64, True)
-"""Context in which JAX computes in float64; the caller's own setting is left alone."""
 
 
 class Program(Traced, abc.ABC):

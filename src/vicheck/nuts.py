@@ -17,6 +17,7 @@ from numpyro.infer.hmc import hmc
 
 from vicheck.compiling import compiled
 from vicheck.errors import ModelError
+from vicheck.interrupts import between_pieces, check_interrupt
 from vicheck.model import Data, Model, Program, double_precision, is_finite, labels
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ class Reference:
         return f"{self!r}{caution}\n{self.moments.to_string(float_format='{:.3f}'.format)}"
 
 
+@between_pieces()
 def reference(
     model: Model,
     data: Mapping[str, Any] | None = None,
@@ -201,6 +203,7 @@ def _find_starts(model: Model, num_chains: int, rng: np.random.Generator) -> Flo
     """Draw starts until each chain has one where the density and its gradient are finite."""
     found = np.empty((0, model.dim))
     for _ in range(_MAX_STARTS):
+        check_interrupt()
         trials = rng.uniform(-_RADIUS, _RADIUS, (num_chains, model.dim))
         with double_precision():
             finite = np.asarray(_are_finite(model.program, trials, model.data))

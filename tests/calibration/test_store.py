@@ -12,6 +12,7 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -748,13 +749,66 @@ def test_a_claim_from_another_host_counts_for_its_lease(directory, store):
     assert other.claim(0)
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1]", '{"host": "x"}', '{"host": 1, "pid": "x"}'])
-def test_a_claim_that_cannot_be_read_counts_for_its_lease(store, content):
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that a test can advance."""
+    now = SimpleNamespace(seconds=1000.0)
+    monkeypatch.setattr(time, "monotonic", lambda: now.seconds)
+    return now
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[1]", '{"host": "x"}', '{"host": 1, "pid": "x"}', "[" * 100_000]
+)
+def test_a_damaged_claim_counts_for_a_short_lease(store, clock, content):
     path = store.path / "chunk-000000.claim"
     path.write_text(content)
+    age(path, -3600.0)
     assert not store.claim(0)
-    age(path, 601.0)
+    clock.seconds += 9.0
+    assert not store.claim(0)
+    clock.seconds += 2.0
     assert store.claim(0)
+
+
+def test_a_damaged_claim_that_is_old_counts_for_nothing(store):
+    path = store.path / "chunk-000000.claim"
+    path.write_text("")
+    assert not store.claim(0)
+    age(path, 11.0)
+    assert store.claim(0)
+
+
+def test_a_claim_dated_in_the_future_counts_for_a_short_lease(directory, store, clock):
+    other = Store.open(directory, MANIFEST)
+    path = forge(store, 0, host="elsewhere")
+    age(path, -1e6)
+    assert not other.claim(0)
+    clock.seconds += 9.0
+    age(path, -2e6)  # whoever has made it is alive: from here on again
+    assert not other.claim(0)
+    clock.seconds += 9.0
+    assert not other.claim(0)
+    clock.seconds += 2.0
+    assert other.claim(0)
+
+
+def test_a_claim_of_the_dead_that_is_dated_in_the_future_counts_for_nothing(directory, store):
+    age(forge(store, 0, started="12"), -1e6)
+    assert Store.open(directory, MANIFEST).claim(0)
+
+
+def test_a_claim_is_there_as_a_whole_or_not_at_all(directory, store, monkeypatch):
+    """A process that is killed while it claims leaves no claim that others would wait for."""
+    seen = []
+
+    def look(descriptor):
+        seen.append(sorted(path.suffix for path in directory.iterdir()))
+
+    monkeypatch.setattr(os, "fsync", look)
+    assert store.claim(0)
+    assert seen[0] == [".json", ".tmp"]
+    assert json.loads((directory / "chunk-000000.claim").read_text())["pid"] == os.getpid()
 
 
 @pytest.mark.parametrize("pid", [0, -1, 10**30])

@@ -9,6 +9,8 @@ import jax
 import numpy as np
 from jax.experimental.buffer_callback import buffer_callback
 
+from vicheck.interrupts import check_interrupt
+
 __all__ = ["call_on_host"]
 
 
@@ -40,6 +42,7 @@ def call_on_host(
     """
 
     def host(_: Any, buffers: Any, *args: Any) -> None:
+        check_interrupt()  # compiled code that calls the host may run for long
         found = function(*jax.tree.map(np.asarray, args))
         for buffer, array in zip(buffers, found, strict=True):
             np.asarray(buffer)[...] = array

@@ -6,12 +6,16 @@ import json
 import os
 import platform
 import secrets
+import time
 from contextlib import suppress
 from pathlib import Path
 
-from vicheck.durable_files import new_file, older_than, remove_if_possible
+from vicheck.durable_files import remove_if_possible, whole_file
 
 __all__ = ["Claims"]
+
+_ODD_LEASE = 10.0
+"""Seconds for which a claim counts that is damaged, or dated in the future."""
 
 
 class Claims:
@@ -23,12 +27,14 @@ class Claims:
     Attributes
     ----------
     lease
-        Seconds after which a claim that was not refreshed counts for nothing.
+        Seconds after which a claim that was not refreshed counts for nothing. Claims that are
+        damaged or dated in the future have a short one, from when this process first saw them.
     """
 
     def __init__(self, lease: float) -> None:
         self.lease = lease
         self._held: dict[Path, bytes] = {}
+        self._odd: dict[Path, tuple[tuple[bytes, int], float]] = {}
 
     def take(self, target: Path) -> bool:
         """Claim a file; tell whether this process should make it.
@@ -40,7 +46,7 @@ class Claims:
         path, owner = _claim_on(target), _describe_owner()
         try:
             self.remove_if_stale(path)
-            with new_file(path) as file:
+            with whole_file(path, overwrite=False) as file:
                 file.write(owner)
         except FileExistsError:
             return False
@@ -72,8 +78,22 @@ class Claims:
     def remove_if_stale(self, path: Path) -> None:
         """Remove the file of a claim whose lease has run out or whose owner is dead."""
         with suppress(FileNotFoundError):
-            if older_than(path, self.lease) or not _may_live(_read(path)):
+            if self._is_stale(path):
                 path.unlink()
+                self._odd.pop(path, None)
+
+    def _is_stale(self, path: Path) -> bool:
+        content, written = _read(path), path.stat()
+        age = time.time() - written.st_mtime
+        owner = _owner_of(content)
+        if owner is not None and not _may_live(*owner):
+            return True
+        if owner is not None and age >= 0.0:
+            return age > self.lease
+        mark, now = (content, written.st_mtime_ns), time.monotonic()
+        seen, since = self._odd.get(path, (None, now))
+        self._odd[path] = (mark, since if seen == mark else now)
+        return max(age, now - self._odd[path][1]) > min(_ODD_LEASE, self.lease)
 
     def _holds(self, target: Path) -> bool:
         return target in self._held and _read(_claim_on(target)) == self._held[target]
@@ -102,13 +122,17 @@ def _describe_owner() -> bytes:
     return json.dumps(owner).encode()
 
 
-def _may_live(content: bytes) -> bool:
-    """Whether the process that has made a claim may be alive: all but certain deaths count."""
+def _owner_of(content: bytes) -> tuple[str, int, str | None] | None:
+    """Return host, number and start of the process that has made a claim; None if damaged."""
     try:
         owner = json.loads(content)
-        host, pid, started = owner["host"], int(owner["pid"]), owner["started"]
-    except (ValueError, TypeError, KeyError):
-        return True
+        return owner["host"], int(owner["pid"]), owner["started"]
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        return None
+
+
+def _may_live(host: str, pid: int, started: str | None) -> bool:
+    """Whether the process that has made a claim may be alive: all but certain deaths count."""
     if host != platform.node() or os.name != "posix" or pid <= 0:
         return True
     try:

@@ -6,23 +6,27 @@ import pickle
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 from vicheck.adapters.programs import PROGRAM_PREFIX
 from vicheck.calibration.store import Store
 from vicheck.calibration.work import Arrays, Work
 from vicheck.compiling import is_large
+from vicheck.interrupts import between_pieces, check_interrupt, piece, presses
 from vicheck.stats.smoothing import num_cores
 
 __all__ = ["compute_chunks"]
 
 Tell = Callable[[int], None]
+T = TypeVar("T")
 
 _WAIT = 0.5
 """Seconds between looks at chunks that another process is working on."""
+_LOOK = 0.2
+"""Seconds between looks for Ctrl-C, which a wait does not end."""
 
 
 def compute_chunks(
@@ -49,6 +53,7 @@ def compute_chunks(
                 done[index] = arrays
                 tell(index)
         if len(done) == before:  # all that is missing is in other hands
+            check_interrupt()
             time.sleep(_WAIT)
     return [done[index] for index in range(work.num_chunks)]
 
@@ -69,13 +74,14 @@ def _here(
     pool = ThreadPoolExecutor(1 if large else num_cores() + 1, "vicheck")
     try:
         futures = {pool.submit(compute, index): index for index in missing}
-        for future in as_completed(futures):
+        for future in _as_completed(futures):
             yield futures[future], future.result()
-    finally:  # when interrupted, a chunk that is under way still ends and is kept
-        pool.shutdown(wait=False, cancel_futures=True)
+    finally:  # threads see a first Ctrl-C soon, and nobody waits for them after a second
+        pool.shutdown(wait=presses() == 1, cancel_futures=True)
 
 
 def _compute_and_keep(work: Work, store: Store | None, index: int) -> Arrays | None:
+    check_interrupt()
     if store is None:
         return work.chunk(index)
     arrays = store.read(index)
@@ -103,7 +109,8 @@ def _there(
                 futures[executor.submit(_run_packed, payload, index)] = index
         for future in _as_completed(futures):
             index = futures[future]
-            arrays = future.result()
+            with piece():  # Ctrl-C reaches processes on this machine too, and breaks their pool
+                arrays = future.result()
             if store is not None:
                 store.write(index, arrays)
                 store.release(index)
@@ -119,21 +126,21 @@ def _there(
                 store.release(index)
 
 
-def _as_completed(futures: Iterable[Future[Arrays]]) -> Iterator[Future[Arrays]]:
+def _as_completed(futures: Iterable[Future[T]]) -> Iterator[Future[T]]:
     """Yield futures as they end, whatever library they come from.
 
     Dask's futures are not those of `concurrent.futures`, which waits for its own alone.
     """
-    futures = list(futures)
-    if all(isinstance(future, Future) for future in futures):
-        yield from as_completed(futures)
-        return
-    waiting = futures
+    waiting = list(futures)
+    ours = all(isinstance(future, Future) for future in waiting)
     while waiting:
+        check_interrupt()
+        if ours:
+            wait(waiting, _LOOK, FIRST_COMPLETED)
         ended = [future for future in waiting if future.done()]
         yield from ended
         waiting = [future for future in waiting if future not in ended]
-        if waiting and not ended:
+        if waiting and not ended and not ours:
             time.sleep(0.01)
 
 
@@ -166,4 +173,5 @@ def _unpack(payload: bytes) -> Work:
 
 
 def _run_packed(payload: bytes, index: int) -> Arrays:
-    return _unpack(payload).chunk(index)
+    with between_pieces():
+        return _unpack(payload).chunk(index)

@@ -15,6 +15,7 @@ from vicheck.calibration.assessment import assess, probabilities_of_draws
 from vicheck.calibration.quantities import Quantities
 from vicheck.compiling import compiled
 from vicheck.draws import Draws
+from vicheck.interrupts import at_once, check_interrupt
 from vicheck.model import Data, Model, Program, double_precision, labels
 from vicheck.records import FitStatus
 from vicheck.stats.psis import psis_quietly
@@ -67,7 +68,9 @@ def outcome_of(
             size, FitStatus.TIMED_OUT, f"the fit took longer than its limit of {time_limit:g} s"
         )
     except Exception as error:  # whatever a foreign fit can raise
+        check_interrupt()  # which may have become that error on its way
         return failed(size, FitStatus.FAILED, _describe(error))
+    check_interrupt()
     if isinstance(found, Fit):
         if found.status is FitStatus.INTERRUPTED:  # it has caught what was meant for all
             raise KeyboardInterrupt
@@ -98,7 +101,8 @@ def _within(run: Callable[[], Any], time_limit: float | None) -> Any:
     A thread cannot be stopped from outside: what hangs goes on hanging, but nobody waits for it.
     """
     if time_limit is None:
-        return run()
+        with at_once():  # somebody else's code looks for no Ctrl-C
+            return run()
     results: list[tuple[bool, Any]] = []
 
     def work() -> None:

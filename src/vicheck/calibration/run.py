@@ -25,6 +25,7 @@ from vicheck.calibration.result import Calibration
 from vicheck.calibration.store import Store
 from vicheck.calibration.work import Arrays, Work
 from vicheck.errors import OtherMachineWarning
+from vicheck.interrupts import between_pieces
 from vicheck.model import Data, Model, double_precision
 from vicheck.processor import made_on
 from vicheck.provenance import versions_of
@@ -56,6 +57,7 @@ _ROOM = 512
 """Numbers of the solver for each parameter, roughly: its fixed draws."""
 
 
+@between_pieces()
 def vsbc(
     model: Model,
     *,

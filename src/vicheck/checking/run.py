@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from vicheck.checking.fitted import convergence_of, pooled_modes, provenance_of
 from vicheck.checking.result import Check
 from vicheck.draws import Draws
+from vicheck.interrupts import between_pieces
 from vicheck.provenance import Provenance, fingerprint_of_arrays, versions_of
 from vicheck.records import Predictive, PsisResult
 from vicheck.stats.psis import as_vector, psis_khat, psis_quietly
@@ -37,6 +38,7 @@ _SEEN, _MOST_COLUMNS = 2000, 40
 """Draws, and parameters at most, with which the scale of log_q is looked at."""
 
 
+@between_pieces()
 def check(
     fit: Fit | Draws,
     *,

@@ -1,14 +1,5 @@
 """The command line: parse, call one function, print. Each command has its own file."""
 
-from vicheck.cli import (  # noqa: F401 (importing registers the commands)
-    check,
-    demo,
-    doctor,
-    paper,
-    psis,
-    report,
-    vsbc,
-)
-from vicheck.cli.application import app, main
+from vicheck.cli.process import main
 
-__all__ = ["app", "main"]
+__all__ = ["main"]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
 import traceback
+from contextlib import suppress
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 from vicheck import __version__
-from vicheck.cli.caching import keep_compiled_code
+from vicheck.cli.caching import keep_compiled_code, require_flags
 from vicheck.cli.failing import (
     EX_DATAERR,
     EX_IOERR,
@@ -22,8 +24,8 @@ from vicheck.cli.failing import (
     CommandError,
 )
 from vicheck.cli.pages import Group
-from vicheck.cli.printing import show_warnings_plainly
 from vicheck.errors import HintedError, InputFileError, MissingExtraError, ModelError, StoreError
+from vicheck.interrupts import presses
 from vicheck.plain_text import plain, plain_lines
 
 __all__ = ["app", "main"]
@@ -93,13 +95,18 @@ app = typer.Typer(
 )
 
 
-def main() -> None:
-    """Run the command line; errors become a sentence, a hint and an exit status of 64 or more."""
-    show_warnings_plainly()
-    keep_compiled_code()
+def main() -> NoReturn:
+    """Run the command line; errors become a sentence, a hint and an exit status of 64 or more.
+
+    It ends by `SystemExit`; `vicheck.cli.process` is what the process needs around it.
+    """
     arguments = sys.argv[1:]
     debug = "--debug" in arguments or os.environ.get("VICHECK_DEBUG", "") != ""
     try:
+        show_warnings_plainly()
+        keep_compiled_code()
+        if arguments and arguments[0] in _COMPUTE:
+            require_flags()
         code = app(
             args=[argument for argument in arguments if argument != "--debug"],
             prog_name="vicheck",
@@ -107,10 +114,15 @@ def main() -> None:
         )
         if code == INTERRUPTED:  # Typer's own status for Ctrl-C
             raise CommandError("interrupted", INTERRUPTED)
-    except Exception as error:
+    except SystemExit as error:
+        if _COMPLETION not in os.environ:  # which Typer ends so
+            _end(_BY_ITSELF)
+        code = error.code
+    except (Exception, KeyboardInterrupt) as error:
         if debug:
             told = "".join(traceback.format_exception(error))
-            print(plain_lines(told), end="", file=sys.stderr)
+            with suppress(OSError):
+                print(plain_lines(told), end="", file=sys.stderr)
         _end(_as_error(error))
     sys.exit(code or 0)
 
@@ -119,9 +131,16 @@ def _end(error: CommandError) -> NoReturn:
     for start, text in (("vicheck", error.sentence), ("hint", error.hint)):
         if text:
             line = re.sub(r"\s*\n[\s^-]*", " ", text)  # also without what compilers draw below it
-            print(f"{start}: {plain(line)}", file=sys.stderr)
+            with suppress(OSError):  # nobody can be told, but the status is true
+                print(f"{start}: {plain(line)}", file=sys.stderr)
     sys.exit(error.code)
 
+
+_COMPUTE = ("demo", "check", "vsbc", "paper", "doctor")
+"""Commands that load JAX."""
+_COMPLETION = "_VICHECK_COMPLETE"
+_BY_ITSELF = CommandError("the model's file has ended Python itself, by sys.exit", EX_DATAERR)
+_UNWRITABLE = (errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EPIPE)
 
 _CODES: dict[type[HintedError], int] = {
     InputFileError: EX_DATAERR,
@@ -131,16 +150,18 @@ _CODES: dict[type[HintedError], int] = {
 }
 
 
-def _as_error(error: Exception) -> CommandError:
+def _as_error(error: Exception | KeyboardInterrupt) -> CommandError:
     if isinstance(error, CommandError):
         return error
+    if isinstance(error, KeyboardInterrupt | typer.Abort) or presses():  # or what it has become
+        return CommandError("interrupted", INTERRUPTED)
     if isinstance(error, typer.TyperException):
         return _as_misuse(error)
-    if isinstance(error, typer.Abort):
-        return CommandError("interrupted", INTERRUPTED)
     for kind, code in _CODES.items():
         if isinstance(error, kind):
             return CommandError(error.sentence, code, error.hint)
+    if isinstance(error, OSError) and error.errno in _UNWRITABLE:  # pages of help, say
+        return CommandError(f"cannot write the answer: {error.strerror}", EX_IOERR)
     return CommandError(
         f"this is a bug in vicheck, please report it: {error!r}",
         EX_SOFTWARE,

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vicheck.interrupts import check_interrupt
+
 if TYPE_CHECKING:
     from vicheck.checking.result import Check
 
@@ -35,9 +37,11 @@ class Trial:
 def run_trials() -> Iterator[Trial]:
     """Run the parts one after the other; a part that fails does not keep the rest from running."""
     for name, trial in TRIALS.items():
+        check_interrupt()
         try:
             yield Trial(name, True, trial())
         except Exception as error:
+            check_interrupt()  # which may be what has broken it
             yield Trial(name, False, f"{type(error).__name__}: {error}")
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from vicheck.durable_files import make_directory, whole_file
 from vicheck.errors import InputFileError
+from vicheck.interrupts import check_interrupt
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -105,6 +106,7 @@ class Run:
         """Compute a piece, or read it when it has been computed before."""
         path = self.directory / f"{key}.json"
         if not path.exists():
+            check_interrupt()
             self.say(key.replace("-", " "))
             make_directory(self.directory)
             write_json(path, compute())

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from vicheck.compiling import Recent
 from vicheck.errors import ModelError
+from vicheck.interrupts import check_interrupt
 from vicheck.model import Data, Model, Program, double_precision
 from vicheck.records import FitStatus
 from vicheck.vi.kinds import MAX_FIXED_FULL_RANK_DIM, Kind
@@ -200,6 +201,7 @@ class _One:
         ends = np.asarray(find_modes(self.program, starts, directions, fits.shared))
         fits.num_evaluations += MAX_EVALUATIONS * len(starts)
         found = [best]
+        check_interrupt()
         for end in ends:
             if not np.isfinite(end).all() or not _far(end, found, _FAR):
                 continue

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.compiling import Traced, compiled
+from vicheck.interrupts import check_interrupt
 from vicheck.model import Data, Model, Program, labels
 from vicheck.vi.family import Family
 
@@ -97,6 +98,7 @@ class Evaluator:
         """Yield the draws, those up to a number with their quantities."""
         waiting: Any = None
         for index, start in enumerate(range(0, self.num_draws, self.chunk)):
+            check_interrupt()
             names = tuple(self.shapes) if start < num_values else ()
             # XLA evaluates the chunk before meanwhile; never more than one at a time.
             rng = np.random.default_rng((self.seed, index))

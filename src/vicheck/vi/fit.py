@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.interrupts import between_pieces
 from vicheck.model import Model, double_precision
 from vicheck.records import FitStatus
 from vicheck.vi.family import Family
@@ -114,6 +115,7 @@ class Fit:
         )
 
 
+@between_pieces()
 def fit(
     model: Model,
     data: Mapping[str, Any] | None = None,
@@ -152,7 +154,7 @@ def fit(
     -------
     Fit
         With a status; a fit that failed is a value, not an exception. An interrupted one
-        (Ctrl-C) is returned as far as it got.
+        (Ctrl-C) is returned as far as it got; a second Ctrl-C does not wait.
 
     Raises
     ------

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.interrupts import piece
 from vicheck.model import Data, Program
 from vicheck.records import FitStatus
 from vicheck.vi.family import Family
@@ -217,6 +218,7 @@ class Fits:
             self.budget = max(self.budget, int(rate * _SECONDS_A_CALL))
         return progress
 
+    @piece()
     def call(self, progress: Progress, budget: int, tolerance: float | None = None) -> Progress:
         """Let compiled code do some of the work."""
         before = np.asarray(progress.num_evaluations)

@@ -18,6 +18,7 @@ from jax import lax
 from numpy.typing import ArrayLike, NDArray
 
 from vicheck.compiling import compiled
+from vicheck.interrupts import check_interrupt
 from vicheck.model import Data, Model, Program
 from vicheck.records import FitStatus
 from vicheck.vi.curvature import Curvature
@@ -237,6 +238,7 @@ class _Run:
         kept, left = [], count
         before = state.num_evaluations
         while left and not state.failed:
+            check_interrupt()
             part = min(left, self.capacity)
             size = (self.capacity, self.options.grad_samples, self.kind.noise_dim(self.program.dim))
             # Made here for many steps: inside the loop it would cost more than the model.

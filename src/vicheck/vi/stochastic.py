@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from vicheck.compiling import compiled
 from vicheck.errors import ModelError
+from vicheck.interrupts import piece
 from vicheck.model import Data, Model, Program, is_finite
 from vicheck.records import FitStatus
 from vicheck.vi.curvature import Curvature
@@ -244,6 +245,7 @@ class _Run:
             settings={"rhat": rhat, "mcse": mcse},
         )
 
+    @piece()
     def _block(self, num_steps: int) -> bool:
         """Take a block of steps, and say whether all went well."""
         noise_dim = self.kind.noise_dim(self.program.dim)
