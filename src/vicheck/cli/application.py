@@ -24,6 +24,7 @@ from vicheck.cli.failing import (
     CommandError,
 )
 from vicheck.cli.pages import Group
+from vicheck.cli.printing import show_warnings_plainly
 from vicheck.errors import HintedError, InputFileError, MissingExtraError, ModelError, StoreError
 from vicheck.interrupts import presses
 from vicheck.plain_text import plain, plain_lines
