@@ -4,9 +4,16 @@ import pickle
 
 import pytest
 
-from vicheck.errors import InputFileError, MissingExtraError, ModelError, StoreError, require_extra
+from vicheck.errors import (
+    CacheError,
+    InputFileError,
+    MissingExtraError,
+    ModelError,
+    StoreError,
+    require_extra,
+)
 
-KINDS = [InputFileError, MissingExtraError, ModelError, StoreError]
+KINDS = [CacheError, InputFileError, MissingExtraError, ModelError, StoreError]
 
 
 @pytest.mark.parametrize("kind", KINDS)

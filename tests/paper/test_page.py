@@ -82,6 +82,8 @@ def test_the_page_stands_alone(results):
     page = as_html(results[:3])  # drawing all takes a minute, and adds nothing
     links = re.findall(r'(?:src|href)="([^"]{0,10})', page)
     assert set(links) == {"data:image"}
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    assert f'Content-Security-Policy" content="{policy}' in page
     for figure in DOCS.glob("*.svg"):
         loaded = re.findall(r'href="([^"]{0,8})', figure.read_text())
         assert not [link for link in loaded if not link.startswith("#")]
