@@ -173,14 +173,14 @@ def test_what_is_simulated_is_observed():
     """Under any name: what generated quantities draw, or what a function returns."""
     assert stan_model(1).observed == ("y",)
     assert stan_model(1, simulator=simulate).observed == ("y",)
-    assert stan_model(1, simulator={"sigma": "y_sim"}).observed == ("y", "sigma")
+    assert stan_model(1, simulator={"sigma": "y_sim"}).observed == ("sigma", "y")
 
     def other_errors(rng, data):
-        drawn = simulate(rng, data)
-        return drawn | {"sigma": np.full(8, 3.0), "y": data["y"], "unknown": 1.0}
+        errors = {"sigma": np.full(8, 3.0)}
+        return simulate(rng, data | errors) | errors | {"unknown": 1.0}
 
     model = stan_model(1, simulator=other_errors)
-    assert model.observed == ("y", "sigma")
+    assert model.observed == ("sigma", "y")
     np.testing.assert_array_equal(model.simulate(0)[1]["sigma"], np.full(8, 3.0))
 
 

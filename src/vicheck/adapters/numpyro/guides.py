@@ -54,6 +54,7 @@ def draws_of_guide(
     values, losses = _params_of(params)
     with double_precision():
         fixed = in_double(values)
+        # Not to be simulated, and what the guide draws is a parameter: nothing is to be found out.
         target = from_numpyro(_without_params(model, fixed, args, kwargs), *args,
                               observed=(), **kwargs)  # fmt: skip
         approximation = Guide(_program_of(target), guide, _positions(model, args)).snapshot()
@@ -111,7 +112,8 @@ class Guide(Traced):
             if name not in sites:
                 raise ModelError(
                     f"the guide does not cover the latent site {name!r} of the model; it has: "
-                    f"{', '.join(drawn) or 'none'}"
+                    f"{', '.join(drawn) or 'none'}",
+                    hint=f"if {name!r} was observed in the fit, give the model's data for it",
                 )
             came = jnp.shape(sites[name]["value"])
             if came != shape:
