@@ -5,8 +5,10 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from scipy import stats
 
 import vicheck
+from vicheck.model import double_precision
 from vicheck.records import FitStatus
 from vicheck.vi.deterministic import Deterministic
 from vicheck.vi.kinds import Kind, kind_of, richer_than
@@ -36,25 +38,16 @@ def hierarchical(group, num_groups, y=None):
     numpyro.sample("y", dist.Normal(theta[group], 1.0), obs=y)
 
 
-def radon(county, num_counties, floor, y=None):
-    mu = numpyro.sample("mu", dist.Normal(0.0, 5.0))
-    slope = numpyro.sample("slope", dist.Normal(0.0, 2.0))
-    tau = numpyro.sample("tau", dist.HalfNormal(1.0))
-    sigma = numpyro.sample("sigma", dist.HalfNormal(1.0))
-    offset = numpyro.sample("offset", dist.Normal(0.0, 1.0).expand([num_counties]).to_event(1))
-    numpyro.sample("y", dist.Normal(mu + tau * offset[county] + slope * floor, sigma), obs=y)
-
-
 def correlated_design(num_columns, num_rows):
     rng = np.random.default_rng(num_columns)
     common, own = rng.standard_normal((num_rows, 1)), rng.standard_normal((num_rows, num_columns))
     return 0.8 * common + 0.6 * own, rng
 
 
-def linear_of(dim, function=linear):
-    x, rng = correlated_design(dim - (function is linear_with_sigma), 3 * dim)
-    y = x @ rng.standard_normal(x.shape[1]) + rng.standard_normal(len(x))
-    return vicheck.from_numpyro(function, x, y=y)
+def linear_of(dim):
+    x, rng = correlated_design(dim, 3 * dim)
+    y = x @ rng.standard_normal(dim) + rng.standard_normal(len(x))
+    return vicheck.from_numpyro(linear, x, y=y)
 
 
 def logistic_of(dim):
@@ -70,48 +63,33 @@ def hierarchical_of(dim):
     return vicheck.from_numpyro(hierarchical, group, dim - 2, y=y)
 
 
-def radon_of(dim):
-    rng = np.random.default_rng(dim)
-    county = np.repeat(np.arange(dim - 4), 10)
-    floor = rng.integers(0, 2, len(county)).astype(float)
-    y = rng.normal(1.5, 0.3, dim - 4)[county] - 0.6 * floor + 0.8 * rng.standard_normal(len(county))
-    return vicheck.from_numpyro(radon, county, dim - 4, floor, y=y)
-
-
-def exact(model):
-    """Return the mean and covariance of the posterior of `linear`."""
-    x, y = (np.asarray(model.data[name]) for name in ("x", "y"))
+def assert_exact(fit):
+    """Compare with the posterior of `linear`, a Gaussian, and with its evidence."""
+    x, y = (np.asarray(fit.model.data[name]) for name in ("x", "y"))
     covariance = np.linalg.inv(x.T @ x + np.eye(x.shape[1]) / 9.0)
-    return covariance @ x.T @ y, covariance
-
-
-@pytest.mark.parametrize("dim", [17, 101, 200])
-def test_a_gaussian_posterior_is_found_as_it_is(dim):
-    model = linear_of(dim)
-    fit = vicheck.fit(model, family="full_rank", num_starts=1)
-    assert fit.converged
-    mean, covariance = exact(model)
     sd = np.sqrt(np.diagonal(covariance))
-    np.testing.assert_allclose((fit.mean - mean) / sd, 0.0, atol=0.01)
+    assert fit.converged
+    np.testing.assert_allclose((fit.mean - covariance @ x.T @ y) / sd, 0.0, atol=0.01)
     np.testing.assert_allclose((fit.covariance - covariance) / np.outer(sd, sd), 0.0, atol=0.01)
-    checked = vicheck.check(fit, num_draws=2000)
-    assert checked.khat < 0.2
-    # The solver's own draws are as many as the family needs: its ELBO is not too high.
-    assert fit.elbo == pytest.approx(checked.divergences.log_evidence.value, abs=0.05)
+    marginal = stats.multivariate_normal(cov=np.eye(len(x)) + 9.0 * x @ x.T)
+    assert fit.elbo == pytest.approx(marginal.logpdf(y), abs=0.01)
 
 
-@pytest.mark.parametrize(
-    "model",
-    [linear_of(41, linear_with_sigma), logistic_of(20), hierarchical_of(26), radon_of(45)],
-    ids=["linear 41", "logistic 20", "hierarchical 26", "radon 45"],
-)
-def test_ordinary_models_converge_at_full_rank(model):
-    fit = vicheck.fit(model, family="full_rank", num_starts=1)
+def test_a_gaussian_posterior_of_two_hundred_parameters_is_found_as_it_is():
+    assert_exact(vicheck.fit(linear_of(200), family="full_rank", num_starts=1))
+
+
+def test_a_hierarchical_model_of_26_parameters_converges_at_full_rank():
+    assert vicheck.fit(hierarchical_of(26), family="full_rank", num_starts=1).converged
+
+
+def test_the_elbo_on_the_fixed_draws_is_that_on_fresh_ones():
+    fit = vicheck.fit(logistic_of(20), family="full_rank", num_starts=1)
     assert fit.converged
     checked = vicheck.check(fit, num_draws=5000)
-    assert checked.khat < 0.8
+    assert checked.khat < 0.7
     elbo = checked.divergences.elbo
-    assert fit.elbo == pytest.approx(elbo.value, abs=0.05 + 4.0 * elbo.mcse)
+    assert fit.elbo == pytest.approx(elbo.value, abs=0.02 + 4.0 * elbo.mcse)
 
 
 def test_low_rank_finds_what_it_holds_in_sixty_dimensions():
@@ -127,7 +105,8 @@ def test_low_rank_finds_what_it_holds_in_sixty_dimensions():
     )
     fit = vicheck.fit(model, family="low_rank", rank=2, num_starts=1)
     assert fit.converged
-    np.testing.assert_allclose(fit.covariance, covariance, atol=0.05)
+    sd = np.sqrt(np.diagonal(covariance))
+    np.testing.assert_allclose((fit.covariance - covariance) / np.outer(sd, sd), 0.0, atol=0.05)
 
 
 def test_a_runaway_on_few_draws_is_tried_again_with_more():
@@ -135,7 +114,7 @@ def test_a_runaway_on_few_draws_is_tried_again_with_more():
     fit = vicheck.fit(
         linear_of(20), family="full_rank", num_draws=32, num_starts=1, progress=heard.append
     )
-    assert fit.converged
+    assert_exact(fit)
     assert fit.solution.num_draws >= 128
     assert "runs away on 32 draws, tried again on 128" in heard
 
@@ -160,9 +139,10 @@ def flat_or_not(z, data):
 def test_only_those_of_many_fits_that_ran_away_are_tried_again():
     model = vicheck.from_log_density(flat_or_not, np.zeros(20), data={"scale": 1.0})
     scales = {"scale": np.array([1.0, 0.0, 4.0])}
-    settled = Deterministic(num_starts=1).solve_many(
-        model.program, Kind("full_rank"), {}, scales, np.arange(3)
-    )
+    with double_precision():
+        settled = Deterministic(num_starts=1).solve_many(
+            model.program, Kind("full_rank"), {}, scales, np.arange(3)
+        )
     assert [status.name for status in settled.status] == ["CONVERGED", "AT_INFINITY", "CONVERGED"]
     assert np.isnan(settled.elbo).tolist() == [False, True, False]
     assert settled.num_evaluations[1] > 4 * settled.num_evaluations[0]
@@ -174,7 +154,7 @@ def test_vsbc_of_full_rank_with_twenty_parameters():
     calibration = vicheck.vsbc(
         vicheck.from_numpyro(linear_with_sigma, x), num_datasets=20, family="full_rank"
     )
-    assert set(calibration.status) == {"CONVERGED"}
+    assert set(calibration.status.values) == {"CONVERGED"}
     assert np.median(calibration.khat) < 0.7
 
 
@@ -195,8 +175,8 @@ def test_the_first_number_of_draws_follows_family_and_dimension():
         assert kind_of("full_rank", dim, None).num_draws(dim) == draws
     assert kind_of("low_rank", 11, 5).num_draws(11) == 64
     assert kind_of("low_rank", 12, 5).num_draws(12) == 128
-    assert kind_of("low_rank", 5000, 5).num_draws(5000) == 1024
-    assert kind_of("low_rank", 5000, 600).num_draws(5000) >= 4 * 600
+    assert kind_of("low_rank", 5000, 5).num_draws(5000) == 64
+    assert kind_of("low_rank", 5000, 100).num_draws(5000) == 1024
 
 
 def test_fewer_draws_than_the_family_needs_are_refused():

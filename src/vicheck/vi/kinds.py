@@ -57,11 +57,11 @@ class Kind:
         the draws span its noise. Half of them mirror the others; with twice as many directions as
         numbers in the noise their second moments are made exact (`vicheck.vi.noise.standardised`),
         and a Gaussian posterior is found as it is. Independent scales cannot be turned. Where
-        dimensions are too many for that, the draws have to span the factor of low rank.
+        dimensions are too many for that, the draws span the factor of low rank.
         """
         if self.name == "mean_field":
             return CHUNK
-        spanned = self.noise_dim(dim) if self.is_dense(dim) else max(MAX_DENSE_DIM, 2 * self.rank)
+        spanned = self.noise_dim(dim) if self.is_dense(dim) else 2 * self.rank
         return max(CHUNK, 2 ** math.ceil(math.log2(4 * spanned)))
 
     def is_dense(self, dim: int) -> bool:

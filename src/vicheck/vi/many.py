@@ -42,9 +42,6 @@ _SHRINK = (1.0, 1e-2, 1e-4)
 _BUDGET = 20_000
 """Density evaluations of the first call; later calls are as long as a second or so allows."""
 _SECONDS_A_CALL = 2.0
-_ENOUGH_DRAWS = 16
-"""Draws, for each number in the noise, on which it is believed that a fit runs away, when it has
-done so on a quarter of them too."""
 _MORE_DRAWS = 3
 """How often more noise is made, four times as much each time."""
 _SPREAD = 4.0
@@ -130,13 +127,15 @@ class Fits:
             self.report(f"runs away on {draws} draws, tried again on {more}")
             draws = more
             if draws >= self.capacity:
-                self.set_capacity(min(4 * draws, self.options.max_draws))
+                room = 4 * draws * self.noise_dim <= _MAX_BUFFER
+                self.set_capacity(min(4 * draws if room else draws, self.options.max_draws))
             best = choose(away, self._from_starts(draws // CHUNK, away), best)
         return best
 
     def _more_draws(self, draws: int) -> int:
         """Return on how many draws a fit is tried again that has run away; as many: not at all."""
-        tried = draws > self.first_draws and draws >= _ENOUGH_DRAWS * self.noise_dim
+        # Four times what the family begins with, where nothing hides from the draws any more.
+        tried = draws > self.first_draws and draws >= 4 * self.kind.num_draws(self.program.dim)
         room = 4 * draws * self.noise_dim <= _MAX_BUFFER
         return draws if tried or not room else min(4 * draws, self.options.max_draws)
 
