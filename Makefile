@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-large lint types bench bench-fit bench-vsbc accuracy coverage paper horseshoe-nuts docs clean
+.PHONY: help demo test test-large lint types bench bench-fit bench-vsbc accuracy coverage soak paper horseshoe-nuts docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -53,6 +53,9 @@ horseshoe-nuts: $(VENV)/.dev  ## NUTS for the paper's Figure 7, once; DATA= for 
 
 coverage: $(VENV)/.run  ## coverage of khat's interval by simulation, written to docs/
 	$(BIN)/python benchmarks/khat_coverage.py
+
+soak: $(VENV)/.dev  ## disturb runs at random moments (kill, Ctrl-C, full disk, ...), written to docs/
+	$(BIN)/python benchmarks/soak.py
 
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) .jax_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site vicheck-demo
