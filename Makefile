@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-large lint types bench bench-fit bench-vsbc accuracy coverage soak paper horseshoe-nuts docs clean
+.PHONY: help demo test test-large test-processors test-wheel lint types bench bench-fit bench-vsbc accuracy coverage fuzz soak paper horseshoe-nuts docs clean
 
 help:  ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
 
 demo: $(VENV)/.run  ## fit and check the eight schools in two parametrizations, and write reports
 	$(BIN)/vicheck demo
@@ -20,6 +20,12 @@ test: $(VENV)/.dev  ## all tests and doctests, on all cores
 test-large: $(VENV)/.large  ## tests against large libraries: Pyro with torch, pymc-extras
 	$(BIN)/python -m pytest --numprocesses auto tests/pyro docs/libraries-pyro.md tests/adapters/test_pymc.py \
 	    -k "pyro or dadvi"
+
+test-processors: $(VENV)/.dev  ## statistics, some fits and examples, as other processors compute them
+	.ci/test-processors $(ARGS)
+
+test-wheel: $(VENV)/.dev  ## the wheel in bare environments of Python 3.11 to 3.13, where they are to be had
+	.ci/test-wheel $(ARGS)
 
 lint: $(VENV)/.dev  ## style and formatting
 	$(BIN)/ruff check .

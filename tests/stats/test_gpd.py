@@ -2,6 +2,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from tests.stats.exact import exact_fit
 from vicheck.stats.gpd import fit_gpd, grid_size, log_quantiles, quartile_index
 
 
@@ -9,36 +10,13 @@ def sorted_log_sample(rng, k, size):
     return np.sort(log_quantiles(rng.uniform(size=size), k, 0.0))
 
 
-def exact_fit(log_x, digits=60):
-    """Zhang and Stephens' estimator with the weak prior, in linear scale and many digits."""
-    with mpmath.workdps(digits):
-        x = [mpmath.exp(mpmath.mpf(float(value))) for value in log_x]
-        size, num_grid = len(x), grid_size(len(x))
-        first_quartile, largest = x[quartile_index(size)], x[-1]
-        thetas = [
-            1 / largest + (1 - mpmath.sqrt(num_grid / (j - mpmath.mpf("0.5")))) / 3 / first_quartile
-            for j in range(1, num_grid + 1)
-        ]
-
-        def shape(theta):
-            return mpmath.fsum(mpmath.log(1 - theta * value) for value in x) / size
-
-        shapes = [shape(theta) for theta in thetas]
-        log_density = [
-            size * (mpmath.log(-theta / k) - k - 1) for theta, k in zip(thetas, shapes, strict=True)
-        ]
-        top = max(log_density)
-        weights = [mpmath.exp(value - top) for value in log_density]
-        theta = mpmath.fsum(w * t for w, t in zip(weights, thetas, strict=True)) / sum(weights)
-        k = shape(theta)
-        return float((size * k + 5) / (size + 10)), float(mpmath.log(-k / theta))
-
-
 @pytest.mark.parametrize("k", [-0.5, 0.0, 0.3, 0.7, 1.5, 20.0, 200.0])
 def test_fit_agrees_with_sixty_digits(rng, k):
     log_x = sorted_log_sample(rng, k, 30)
     fit = fit_gpd(log_x)
-    expected_k, expected_log_sigma = exact_fit(log_x, digits=60 if k < 20 else 1500)
+    with mpmath.workdps(60 if k < 20 else 1500):
+        x = [mpmath.exp(mpmath.mpf(float(value))) for value in log_x]
+        expected_k, expected_log_sigma = exact_fit(x)
     assert fit.k == pytest.approx(expected_k, rel=1e-11)
     assert fit.log_sigma == pytest.approx(expected_log_sigma, rel=1e-11, abs=1e-11)
 

@@ -116,7 +116,8 @@ def tail_data(check: Check) -> TailFit:
     size = result.tail_length
     fit = fit_gpd(log_exceedances(tail))
     u = (np.arange(size) + 0.5) / size
-    fitted = np.logaddexp(log_quantiles(u, float(fit.k), float(fit.log_sigma)), tail.cutoff)
+    quantiles = log_quantiles(u, float(fit.k), float(fit.log_sigma))
+    fitted = tail.cutoff + np.logaddexp(quantiles, 0.0)
     # Dots that cannot be told apart are left out: all of the largest, fewer of the others.
     ranks = np.unique(np.geomspace(1, size, _TAIL_POINTS).astype(int))
     shown = size - ranks

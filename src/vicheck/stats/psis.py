@@ -72,7 +72,8 @@ def psis(
     Notes
     -----
     Vehtari, Simpson, Gelman, Yao and Gabry (2024), "Pareto smoothed importance sampling", JMLR
-    25(72); the same khat and weights as the R package loo.
+    25(72); the same khat and weights as the R package loo, up to digits that loo loses when ratios
+    are nearly constant.
 
     Examples
     --------

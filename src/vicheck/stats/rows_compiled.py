@@ -26,7 +26,6 @@ __all__ = ["smooth_rows"]
 PRIOR_SHAPE = 0.5
 PRIOR_WEIGHT = 10.0
 MAX_LOG_SPREAD = 38.0
-MAX_LINEAR_SPAN = 300.0
 OK, TIED_AT_MAXIMUM, TIED_AT_CUTOFF, TOO_FEW_POSITIVE = 0, 2, 3, 5
 
 # Factors 1 - theta x lie between 1 / (12 grid points) and exp(38) sqrt(grid points), so that no
@@ -204,19 +203,14 @@ def _quartile_index(size):
 
 @_jit
 def _exceed(tail, cutoff, log_x):
-    """Fill log_x with the logarithms of the exceedances; return the tail's status."""
-    peak = tail[-1]
+    """Fill log_x (see `tail.log_exceedances`); return the tail's status."""
     if cutoff == -np.inf:
         return TOO_FEW_POSITIVE
-    if tail[0] == peak:
+    if tail[0] == tail[-1]:
         return TIED_AT_MAXIMUM
-    if peak - cutoff < MAX_LINEAR_SPAN:
-        base = np.exp(cutoff - peak)
-        for i in range(tail.size):
-            log_x[i] = peak + np.log(np.exp(tail[i] - peak) - base)
-    else:
-        for i in range(tail.size):
-            log_x[i] = tail[i] + np.log(-np.expm1(cutoff - tail[i]))
+    for i in range(tail.size):
+        gap = tail[i] - cutoff
+        log_x[i] = gap + np.log(-np.expm1(-gap))
     if log_x[_quartile_index(tail.size)] == -np.inf:
         return TIED_AT_CUTOFF
     return OK
@@ -314,8 +308,10 @@ def _multiply(product, theta_grid, x):
 
 @_jit
 def _smooth(hazard, k, log_sigma, cutoff, tail):
-    """Replace a tail by its expected order statistics (see `gpd.log_quantiles`)."""
-    peak = tail[-1]
+    """Fill tail with its expected order statistics below the peak (see `gpd.log_quantiles`).
+
+    The cut-off is relative to the peak, the quantiles are relative to the cut-off.
+    """
     magnitude = abs(k)
     exponential = magnitude * hazard[-1] < 1e-12
     for i in range(hazard.size):
@@ -326,8 +322,8 @@ def _smooth(hazard, k, log_sigma, cutoff, tail):
             log_quantile = log_sigma + np.log(-np.expm1(-power) / magnitude)
             if k > 0.0:
                 log_quantile += power
-        larger = max(log_quantile, cutoff)
-        tail[i] = min(larger + np.log1p(np.exp(-abs(log_quantile - cutoff))), peak)
+        raised = max(log_quantile, 0.0) + np.log1p(np.exp(-abs(log_quantile)))
+        tail[i] = min(cutoff + raised, 0.0)
 
 
 @_jit
@@ -402,15 +398,13 @@ def smooth_rows(rows, peaks, tail_length, codes, numbers, grid, log_weights):
         largest = 0.0
         peak = peaks[row]
         if codes[row] == OK:
-            cutoff = _select_tail(rows[row], tail, indices) - peak
-            for i in range(tail_length):
-                tail[i] -= peak
+            cutoff = _select_tail(rows[row], tail, indices)
             codes[row] = _exceed(tail, cutoff, log_x)
             if codes[row] == OK:
                 k, log_sigma = _fit_gpd(log_x, grid[row, 0], grid[row, 1])
                 numbers[row, 0] = k
                 if with_weights:
-                    _smooth(hazard, k, log_sigma, cutoff, tail)
+                    _smooth(hazard, k, log_sigma, cutoff - peak, tail)
                     num_replaced = tail_length
                     largest = tail[-1]
         if with_weights:

@@ -31,18 +31,22 @@ def smooth_rows(
     row whose code is not OK keeps its raw ratios, and an OK row whose tail cannot be fitted gets
     another code. ``log_weights`` without columns skips the weights; it may be ``rows`` itself.
     """
-    fitted, tail, log_x = _fittable(rows, peaks, tail_length, codes)
+    fitted, tail, log_x = _fittable(rows, tail_length, codes)
     fit = fit_gpd(log_x)
     numbers[fitted, 0], grid[fitted, 0], grid[fitted, 1] = fit.k, fit.k_grid, fit.weights
     if log_weights.shape[1] == 0:
         return
+    probabilities = (np.arange(tail_length) + 0.5) / tail_length
     place = dict(zip(fitted.tolist(), range(fitted.size), strict=True))
     for row, peak in enumerate(peaks):
         largest = 0.0
         values = rows[row] - peak if np.isfinite(peak) else np.full(rows.shape[1], np.nan)
         if row in place:
             at = place[row]
-            smoothed = _expected_tail(_part(tail, at), float(fit.k[at]), float(fit.log_sigma[at]))
+            cutoff = tail.cutoff[at] - peak
+            quantiles = log_quantiles(probabilities, float(fit.k[at]), float(fit.log_sigma[at]))
+            # The expected order statistics, at most the raw maximum.
+            smoothed = np.minimum(cutoff + np.logaddexp(quantiles, 0.0), 0.0)
             values[tail.indices[at]] = smoothed
             largest = smoothed[-1]  # a lone giant may have come far down
         values -= largest
@@ -53,16 +57,14 @@ def smooth_rows(
 
 
 def _fittable(
-    rows: Floats, peaks: Floats, tail_length: int, codes: NDArray[np.int64]
+    rows: Floats, tail_length: int, codes: NDArray[np.int64]
 ) -> tuple[NDArray[np.intp], Tail, Floats]:
-    """Return which rows have a tail to fit, these tails below the peaks, and log exceedances.
+    """Return which rows have a tail to fit, these tails, and their log exceedances.
 
     Rows that were OK and turn out to have none get another code.
     """
     kept = np.flatnonzero(codes == PsisStatus.OK.code)
-    # Selected before the subtraction, which may round unequal ratios to equal ones.
-    raw = select_tail(rows[kept], tail_length)
-    tail = Tail(raw.cutoff - peaks[kept], raw.values - peaks[kept, None], raw.indices)
+    tail = select_tail(rows[kept], tail_length)
     codes[kept] = np.select(
         [tail.cutoff == -np.inf, tail.values[:, 0] == tail.values[:, -1]],
         [PsisStatus.TOO_FEW_POSITIVE.code, PsisStatus.TIED_AT_MAXIMUM.code],
@@ -78,10 +80,3 @@ def _fittable(
 
 def _part(tail: Tail, which: Any) -> Tail:
     return Tail._make(field[which] for field in tail)
-
-
-def _expected_tail(tail: Tail, k: float, log_sigma: float) -> Floats:
-    """Return the expected order statistics of the fitted tail, at most the raw maximum."""
-    size = tail.values.size
-    quantiles = log_quantiles((np.arange(size) + 0.5) / size, k, log_sigma)
-    return np.asarray(np.minimum(np.logaddexp(quantiles, tail.cutoff), tail.values[-1]))

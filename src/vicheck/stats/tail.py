@@ -7,10 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MAX_LINEAR_SPAN", "Tail", "log_exceedances", "select_tail"]
-
-MAX_LINEAR_SPAN = 300.0
-"""Exceedances of a tail that spans more nats than this are taken in logarithms throughout."""
+__all__ = ["Tail", "log_exceedances", "select_tail"]
 
 Floats = NDArray[np.float64]
 
@@ -57,12 +54,18 @@ def select_tail(values: Floats, tail_length: int) -> Tail:
 
 
 def log_exceedances(tail: Tail) -> Floats:
-    """Return log(exp(value) - exp(cutoff)) of each value, -inf where it equals the cut-off."""
-    values, cutoff, peak = tail.values, tail.cutoff[..., None], tail.values[..., -1:]
-    with np.errstate(divide="ignore", over="ignore", under="ignore"):
-        # The arithmetic of loo, so that roundings agree, as far as it goes.
-        linear = peak + np.log(np.exp(values - peak) - np.exp(cutoff - peak))
-        wide = peak - cutoff >= MAX_LINEAR_SPAN
-        if not wide.any():
-            return np.asarray(linear)
-        return np.where(wide, values + np.log(-np.expm1(cutoff - values)), linear)
+    """Return log(exp(value - cutoff) - 1) of each value, -inf where it equals the cut-off.
+
+    These are the exceedances exp(value) - exp(cutoff) in units of exp(cutoff). No two exponentials
+    are subtracted: ratios that differ in their last digits only have exceedances with all digits,
+    and ratios thousands of nats apart have some too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> log_exceedances(Tail(np.array(0.0), np.array([1e-12, 1.0, 1e5]), np.arange(3)))
+    array([-2.76310211e+01,  5.41324855e-01,  1.00000000e+05])
+    """
+    gaps = tail.values - tail.cutoff[..., None]
+    with np.errstate(divide="ignore", under="ignore"):
+        return np.asarray(gaps + np.log(-np.expm1(-gaps)))
