@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 __all__ = [
     "EXTRAS",
+    "DamagedStoreError",
     "HintedError",
     "InputFileError",
     "MissingExtraError",
@@ -13,6 +14,7 @@ __all__ = [
     "NothingToShowError",
     "StoreError",
     "UndefinedKhatWarning",
+    "UnreadableError",
     "require_extra",
 ]
 
@@ -48,8 +50,16 @@ class InputFileError(HintedError, ValueError):
     """A file could be opened but does not hold what was asked for."""
 
 
+class UnreadableError(ValueError):
+    """Content that is not what it should be; what is said of it follows the name of a file."""
+
+
 class StoreError(HintedError):
     """A store of results cannot be used, or not be written to; the message says what to do."""
+
+
+class DamagedStoreError(StoreError, InputFileError):
+    """A store whose manifest is damaged, or is none of vicheck's."""
 
 
 class MissingExtraError(HintedError, ImportError):

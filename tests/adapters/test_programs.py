@@ -220,7 +220,7 @@ DATA_ERRORS = {
     "empty npz": ("d.npz", b"", "is not a readable .npz file"),
     "npy": ("d.npz", npy(np.ones(3)), "holds one array without a name: write it with numpy.savez"),
     "cut npz": ("d.npz", npz(y=np.ones(99))[:200], "is not a readable .npz file"),
-    "pickle": ("d.npz", npz(y=np.array([{}])), "'y' cannot be read: Object arrays cannot be"),
+    "pickle": ("d.npz", npz(y=np.array([{}])), "'y' holds Python objects, which are not read"),
     "text array": ("d.npz", npz(y=np.array(["a"])), "'y' must hold numbers, got type <U1"),
     "complex": ("d.npz", npz(y=np.ones(2) * 1j), "'y' must hold numbers, got type complex128"),
     "empty csv": ("d.csv", "", "must hold a header and at least one row, got 0 lines"),

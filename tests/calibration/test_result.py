@@ -223,10 +223,10 @@ def test_what_is_not_a_calibration_is_refused(some, tmp_path, damage):
 
 
 def test_another_format_is_refused(some, tmp_path, monkeypatch):
-    monkeypatch.setattr("vicheck.calibration.result._FORMAT", 99)
+    monkeypatch.setattr("vicheck.calibration.saved._FORMAT", 99)
     some.save(tmp_path / "new.npz")
     monkeypatch.undo()
-    with pytest.raises(InputFileError, match="has format 99, this version reads 1"):
+    with pytest.raises(InputFileError, match="has format 99, this version reads 2"):
         Calibration.load(tmp_path / "new.npz")
 
 

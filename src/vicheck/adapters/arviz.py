@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.draws import Draws
-from vicheck.errors import InputFileError
+from vicheck.errors import InputFileError, UnreadableError
+from vicheck.numpy_files import explained, most_expanded
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -74,21 +76,26 @@ def from_arviz(data: Any) -> Draws:
 def _from_file(path: Path) -> Draws:
     import xarray as xr
 
+    if not path.is_dir():
+        path.open("rb").close()  # raises what the libraries below would hide
     try:
-        with xr.open_datatree(path) as tree:
-            return _from_groups(tree, str(path))
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError) as error:
-        if isinstance(error, InputFileError):
-            raise
-        reason = str(error).partition("\n")[0].partition(". ")[0]
-        raise InputFileError(f"{path} is not a readable file of ArviZ data: {reason}") from None
+        with explained():  # they raise almost anything
+            tree = xr.open_datatree(path)
+        with tree:
+            return _from_groups(tree, str(path), most_expanded(_size(path)))
+    except UnreadableError as error:
+        reason = str(error).partition(". ")[0]
+        raise InputFileError(f"{path} is not a readable file of ArviZ data: it {reason}") from None
 
 
-def _from_groups(data: Any, where: str) -> Draws:
-    draws = _arrays(data, "posterior", where)
-    stats = _arrays(data, "sample_stats", where)
+def _size(path: Path) -> int:
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(each.stat().st_size for each in files)
+
+
+def _from_groups(data: Any, where: str, most_bytes: float = math.inf) -> Draws:
+    draws = _arrays(data, "posterior", where, most_bytes)
+    stats = _arrays(data, "sample_stats", where, most_bytes)
     for name in ("log_p", "log_q"):
         if name not in stats:
             raise InputFileError(
@@ -110,20 +117,29 @@ def _from_groups(data: Any, where: str) -> Draws:
     )
 
 
-def _arrays(data: Any, group: str, where: str) -> dict[str, NDArray[np.float64]]:
-    """Return the variables of a group that have draws, all chains in one row."""
+def _arrays(data: Any, group: str, where: str, most_bytes: float) -> dict[str, NDArray[np.float64]]:
+    """Return the variables of a group that have draws, by name."""
     try:
         variables = data[group].data_vars
     except (KeyError, TypeError, AttributeError):
         raise InputFileError(f"{where} has no group {group!r}: expected ArviZ data") from None
-    found = {}
-    for name, array in variables.items():
-        if not {"chain", "draw"} <= set(array.dims):
-            continue
-        rest = [dim for dim in array.dims if dim not in ("chain", "draw")]
-        values = array.transpose("chain", "draw", *rest).to_numpy()
-        found[str(name)] = np.asarray(values, np.float64).reshape(-1, *values.shape[2:])
-    return found
+    chosen = {
+        str(name): array
+        for name, array in variables.items()
+        if {"chain", "draw"} <= set(array.dims)
+    }
+    size = sum(array.nbytes for array in chosen.values())
+    if size > most_bytes:
+        raise UnreadableError(f"claims to hold {size} bytes of draws, far more than its length")
+    with explained():
+        return {name: _joined(array) for name, array in chosen.items()}
+
+
+def _joined(array: xr.DataArray) -> NDArray[np.float64]:
+    """Return the draws of all chains in one row."""
+    rest = [dim for dim in array.dims if dim not in ("chain", "draw")]
+    values = array.transpose("chain", "draw", *rest).to_numpy()
+    return np.asarray(values, np.float64).reshape(-1, *values.shape[2:])
 
 
 def calibration_datatree(

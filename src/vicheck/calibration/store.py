@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from vicheck.calibration.chunk_files import Arrays, decode_chunk, encode_chunk
+from vicheck.array_files import Arrays, decode_arrays, encode_arrays
 from vicheck.calibration.claims import Claims
 from vicheck.calibration.manifest import find_or_begin_run
 from vicheck.calibration.refusals import explaining_refusals
@@ -22,6 +22,7 @@ from vicheck.durable_files import (
     remove_if_possible,
     whole_file,
 )
+from vicheck.errors import UnreadableError
 
 __all__ = ["Store"]
 
@@ -108,9 +109,13 @@ class Store:
                 content = path.read_bytes()
             except FileNotFoundError:
                 return None
-        arrays = decode_chunk(content, self._label(index))
-        if arrays is None:
+        try:
+            label, arrays = decode_arrays(content)
+        except UnreadableError:
+            label, arrays = {}, {}
+        if label != self._label(index):  # damaged, or another chunk, or another run's
             self._set_aside(index)
+            return None
         return arrays
 
     def write(self, index: int, arrays: Mapping[str, ArrayLike]) -> None:
@@ -129,7 +134,7 @@ class Store:
         StoreError
             If the system refuses: disk full, no permission. Other chunks are not affected.
         """
-        content = encode_chunk(arrays, self._label(index))
+        content = encode_arrays(arrays, self._label(index))
         if self.read(index) is not None:
             return
         path = self._chunk(index)

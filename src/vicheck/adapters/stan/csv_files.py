@@ -271,7 +271,7 @@ def _kind(table: _Table) -> tuple[str, str]:
 
 def _refuse_pathfinder(table: _Table) -> None:
     """Refuse draws that are not from one approximation with its own density at each."""
-    num_paths = int(table.settings.get("num_paths", "1"))
+    num_paths = _count(table.settings.get("num_paths", "1"))
     if _ONE_PATH in table.comments:
         num_paths = 1
     if num_paths > 1 and not (table.says_no("psis_resample") or table.says_no("calculate_lp")):
@@ -332,8 +332,7 @@ def _without_mean(table: _Table) -> tuple[_Table, Floats | None]:
 
 def _count_notes(table: _Table, kind: tuple[str, str]) -> list[str]:
     """Compare the number of draws with the one announced."""
-    announced = table.settings.get(_ANNOUNCED[kind], "")
-    expected = int(announced) if announced.isdigit() else 0
+    expected = _count(table.settings.get(_ANNOUNCED[kind], ""))
     if len(table.numbers) >= expected:
         return []
     if table.cut:
@@ -345,6 +344,11 @@ def _count_notes(table: _Table, kind: tuple[str, str]) -> list[str]:
         f"The file announces {expected} draws and holds {len(table.numbers)}: the run was stopped, "
         "or some were removed."
     ]
+
+
+def _count(setting: str) -> int:
+    """Return the number that a setting says, or 0."""
+    return int(setting) if re.fullmatch("[0-9]{1,18}", setting) else 0
 
 
 def _restored(
