@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-large lint types bench bench-fit bench-vsbc accuracy coverage paper horseshoe-nuts docs clean
+.PHONY: help demo test test-large fuzz lint types bench bench-fit bench-vsbc accuracy coverage paper horseshoe-nuts docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -20,6 +20,9 @@ test: $(VENV)/.dev  ## all tests and doctests, on all cores
 test-large: $(VENV)/.large  ## tests against large libraries: Pyro with torch, pymc-extras
 	$(BIN)/python -m pytest --numprocesses auto tests/pyro docs/libraries-pyro.md tests/adapters/test_pymc.py \
 	    -k "pyro or dadvi"
+
+fuzz: $(VENV)/.dev  ## read 100,000 spoiled files by every reader, written to docs/
+	$(BIN)/python -m tests.fuzzing.run
 
 lint: $(VENV)/.dev  ## style and formatting
 	$(BIN)/ruff check .

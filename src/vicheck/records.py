@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
-from functools import cache
 from types import UnionType
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
@@ -65,10 +64,10 @@ class Record:
         for what, names in (("no", needed - {*values}), ("an unknown", {*values} - {*known})):
             if names:
                 raise ValueError(f"{cls.__name__} has {what} field {min(map(str, names))!r}")
-        decoded = {}
+        decoded, hints = {}, get_type_hints(cls)
         for name, value in values.items():
             try:
-                decoded[name] = _decode_field(value, _hints(cls)[name], cls._arrays_of.get(name))
+                decoded[name] = _decode_field(value, hints[name], cls._arrays_of.get(name))
             except (TypeError, ValueError, OverflowError) as error:
                 raise ValueError(f"{name} of {cls.__name__}: {error}") from None
         return cls(**decoded)
@@ -451,11 +450,6 @@ def _encode(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_encode(item) for item in value]
     return value
-
-
-@cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
 
 
 def _decode_field(value: Any, hint: Any, members: type[Enum] | None) -> Any:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,18 +77,37 @@ def from_arviz(data: Any) -> Draws:
 
 
 def _from_file(path: Path) -> Draws:
-    import xarray as xr
-
     if not path.is_dir():
         path.open("rb").close()  # raises what the libraries below would hide
+    with _dropping_in_silence():
+        found = _opened(path)
+    if isinstance(found, str):
+        raise InputFileError(f"{path} is not a readable file of ArviZ data: it {found}")
+    return found
+
+
+def _opened(path: Path) -> Draws | str:
+    """Return what a file holds, or why it cannot be read."""
+    import xarray as xr
+
     try:
-        with explained():  # they raise almost anything
+        with explained():  # the libraries raise almost anything
             tree = xr.open_datatree(path)
         with tree:
             return _from_groups(tree, str(path), most_expanded(_size(path)))
     except UnreadableError as error:
-        reason = str(error).partition(". ")[0]
-        raise InputFileError(f"{path} is not a readable file of ArviZ data: it {reason}") from None
+        return str(error).partition(". ")[0]
+
+
+@contextmanager
+def _dropping_in_silence() -> Iterator[None]:
+    """Keep h5netcdf from printing a traceback when a file is dropped that it could not open."""
+    before, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    try:
+        yield
+        gc.collect()  # it is in a cycle
+    finally:
+        sys.unraisablehook = before
 
 
 def _size(path: Path) -> int:

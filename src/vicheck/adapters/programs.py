@@ -11,7 +11,7 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
@@ -311,14 +311,16 @@ def _column(cells: list[tuple[int, str]], key: str, name: str) -> NDArray[Any]:
             what = f"{cell!r} is not a number" if cell else "the cell is empty"
             raise InputFileError(f"{name}, line {number}, column {key!r}: {what}")
         values.append(value)
-    array = np.array(values)
-    return array if array.dtype.kind in "if" else array.astype(np.float64)  # huge integers
+    return np.array(values)
 
 
 def _number(text: str) -> int | float | None:
-    for kind in (int, float):
-        try:
-            return None if "_" in text else kind(text)
-        except ValueError:
-            continue
+    if "_" in text:
+        return None
+    with suppress(ValueError):
+        whole = int(text)
+        if -(2**63) <= whole < 2**63:
+            return whole
+    with suppress(ValueError):
+        return float(text)
     return None

@@ -107,7 +107,7 @@ def _may_live(content: bytes) -> bool:
     try:
         owner = json.loads(content)
         host, pid, started = owner["host"], int(owner["pid"]), owner["started"]
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return True
     if host != platform.node() or os.name != "posix" or pid <= 0:
         return True

@@ -114,7 +114,7 @@ class Store:
         except UnreadableError:
             label, arrays = {}, {}
         if label != self._label(index):  # damaged, or another chunk, or another run's
-            self._set_aside(index)
+            self.set_aside(index)
             return None
         return arrays
 
@@ -140,6 +140,16 @@ class Store:
         path = self._chunk(index)
         with explaining_refusals("write", path), whole_file(path) as file:
             file.write(content)
+
+    def set_aside(self, index: int) -> None:
+        """Rename a chunk's file to ``*.damaged``, because what it holds cannot be used."""
+        path = self._chunk(index)
+        if index not in self.damaged:
+            self.damaged.append(_as_index(index))
+        try:
+            os.replace(path, path.with_suffix(".damaged"))
+        except OSError:
+            remove_if_possible(path)
 
     def claim(self, index: int) -> bool:
         """Say that this process is about to do a chunk; tell whether it should.
@@ -180,15 +190,6 @@ class Store:
     def _files(self) -> list[Path]:
         with explaining_refusals("read", self.path):
             return list(self.path.iterdir())
-
-    def _set_aside(self, index: int) -> None:
-        path = self._chunk(index)
-        if index not in self.damaged:
-            self.damaged.append(_as_index(index))
-        try:
-            os.replace(path, path.with_suffix(".damaged"))
-        except OSError:
-            remove_if_possible(path)
 
     def _tidy(self) -> None:
         """Remove what killed processes have left, as far as the directory lets us."""
