@@ -7,7 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from tests.fuzzing.mutations import mend_arrays
+from tests.fuzzing.mutations import forge, mend_arrays, with_header
 from vicheck.array_files import decode_arrays, encode_arrays
 from vicheck.errors import UnreadableError
 
@@ -21,32 +21,12 @@ ARRAYS = {
 DESCRIPTION = {"kind": "test", "nothing": None, "names": ["a", "\u1f986"], "deep": {"x": [1.5]}}
 
 
-def forged(change):
-    """Return a file whose members were changed, with the checksum that belongs to it."""
-    content = encode_arrays(ARRAYS, DESCRIPTION)
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-        comment = archive.comment
-    changed, options = change(members), {}
-    if isinstance(changed, tuple):
-        changed, options = changed
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", **options) as archive:
-        for name, inner in changed.items():
-            archive.writestr(name, inner)
-        archive.comment = comment
-    return mend_arrays(made.getvalue())
+def forged(change, **options):
+    return forge(encode_arrays(ARRAYS, DESCRIPTION), change, **options)
 
 
-def with_header(old, new):
-    def change(members):
-        assert old in members["f.npy"]
-        length = len(new) - len(old)
-        inner = members["f.npy"].replace(old, new)
-        size = int.from_bytes(inner[8:10], "little") + length
-        return members | {"f.npy": inner[:8] + size.to_bytes(2, "little") + inner[10:]}
-
-    return change
+def header(old, new):
+    return with_header("f", old, new)
 
 
 def with_description(value):
@@ -75,27 +55,34 @@ def test_the_same_content_gives_the_same_bits():
     assert encode_arrays(same, DESCRIPTION) == encode_arrays(ARRAYS, DESCRIPTION)
 
 
+def test_what_cannot_be_printed_is_replaced():
+    """Python has names of files that are no UTF-8 with halves of characters."""
+    content = encode_arrays({"x": np.array(["a\udcff", "b"])}, {"title": "\udcffx"})
+    description, arrays = decode_arrays(content)
+    assert description == {"title": "?x"}
+    assert arrays["x"].tolist() == ["a?", "b"]
+
+
 def test_a_forgery_that_changes_nothing_is_read():
     """So that the refusals below are for what was changed."""
     assert decode_arrays(forged(lambda members: members))[0] == DESCRIPTION
 
 
 REFUSED = {
-    "objects": (with_header(b"'<f8'", b"'|O'"), "holds Python objects"),
-    "objects of 8 bytes": (with_header(b"'<f8'", b"'<O8'"), "holds Python objects"),
-    "records": (with_header(b"'<f8'", b"[('a', '<f8')]"), "not that of plain numbers or text"),
-    "void": (with_header(b"'<f8'", b"'|V8'"), "neither numbers nor text"),
-    "dates": (with_header(b"'<f8'", b"'<M8'"), "neither numbers nor text"),
-    "long doubles": (with_header(b"'<f8', 'f", b"'<f16', 'f"), "claims to hold 64 bytes"),
-    "negative": (with_header(b"(2, 2)", b"(-2, 2)"), "not that of plain numbers or text"),
-    "8 PB": (with_header(b"(2, 2)", b"(1000000000000000,)"), "claims to hold 8000000000000000 "),
-    "overflow": (with_header(b"(2, 2)", b"(4294967296, 4294967296)"), "claims to hold"),
-    "too wide": (with_header(b"(2, 2)", b"(99999999999999999999999999,)"), "claims to hold"),
-    "no text": (with_header(b"'<f8'", b"'<U0'"), "neither numbers nor text"),
-    "no letters": (with_header(b"'<f8'", b"'<U2'"), "characters that do not exist"),
+    "objects": (header(b"'<f8'", b"'|O'"), "holds Python objects"),
+    "objects of 8 bytes": (header(b"'<f8'", b"'<O8'"), "holds Python objects"),
+    "records": (header(b"'<f8'", b"[('a', '<f8')]"), "not that of plain numbers or text"),
+    "void": (header(b"'<f8'", b"'|V8'"), "neither numbers nor text"),
+    "dates": (header(b"'<f8'", b"'<M8'"), "neither numbers nor text"),
+    "long doubles": (header(b"'<f8', 'f", b"'<f16', 'f"), "claims to hold 64 bytes"),
+    "negative": (header(b"(2, 2)", b"(-2, 2)"), "not that of plain numbers or text"),
+    "8 PB": (header(b"(2, 2)", b"(1000000000000000,)"), "claims to hold 8000000000000000 "),
+    "overflow": (header(b"(2, 2)", b"(4294967296, 4294967296)"), "claims to hold"),
+    "too wide": (header(b"(2, 2)", b"(99999999999999999999999999,)"), "claims to hold"),
+    "no text": (header(b"'<f8'", b"'<U0'"), "neither numbers nor text"),
+    "no letters": (header(b"'<f8'", b"'<U2'"), "characters that do not exist"),
     "other member": (lambda members: members | {"x.txt": b"x"}, "other members"),
     "no array": (lambda members: members | {"x.npy": b"x"}, "is no array of NumPy's"),
-    "compressed": (lambda members: (members, {"compression": 8}), "other members"),
     "no description": (lambda members: {"f.npy": members["f.npy"]}, "other members"),
     "a list": (with_description("[]"), "no object for its description"),
     "no JSON": (with_description("{"), "not readable JSON"),
@@ -103,6 +90,8 @@ REFUSED = {
     "deeper": (with_description('{"a":' + "[" * 10**5 + "]" * 10**5 + "}"), "not readable JSON"),
     "huge": (with_description('{"a": ' + "9" * 400 + "}"), "too large"),
     "more than huge": (with_description('{"a": ' + "9" * 5000 + "}"), "not readable JSON"),
+    "half a character": (with_description('{"a": "\\ud800"}'), "half a character"),
+    "half a character in a name": (with_description('{"\\udfff": 1}'), "half a character"),
     "twice": (with_description('{"a": 1, "a": 2}'), "has 2 entries called 'a'"),
 }
 
@@ -112,6 +101,11 @@ def test_a_forgery_with_the_right_checksum_is_refused(case):
     change, message = REFUSED[case]
     with pytest.raises(UnreadableError, match=message):
         decode_arrays(forged(change))
+
+
+def test_compressed_files_are_refused():
+    with pytest.raises(UnreadableError, match="other members"):
+        decode_arrays(forged(lambda members: members, compression=zipfile.ZIP_DEFLATED))
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"vicheck sha256 ", b"0" * 64, b"x" * 500])

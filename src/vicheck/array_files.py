@@ -52,7 +52,8 @@ def encode_arrays(arrays: Mapping[str, ArrayLike], description: Mapping[str, Any
     """
     content = io.BytesIO()
     with ZipFile(content, "w") as archive:  # not compressed: zlib's versions differ in their bits
-        archive.writestr(_member(_DESCRIPTION), json.dumps(description))
+        text = json.dumps(description, ensure_ascii=False).encode("utf-8", "replace")
+        archive.writestr(_member(_DESCRIPTION), text)
         for name in sorted(arrays):
             with archive.open(_member(f"{name}.npy"), "w", force_zip64=True) as stream:
                 array = _little(np.asarray(arrays[name]), name)
@@ -84,6 +85,8 @@ def decode_arrays(content: bytes) -> tuple[dict[str, Any], Arrays]:
     for name, array in arrays.items():
         if not _PLAIN.fullmatch(_little_code(array.dtype)):
             raise UnreadableError(f"has {name!r} of type {array.dtype}")
+        if _half_characters(array).any():
+            raise UnreadableError("has text with half a character")
     return _described(file), arrays
 
 
@@ -171,8 +174,20 @@ def _little(array: NDArray[Any], name: str) -> NDArray[Any]:
             f"arrays[{name!r}] must hold booleans, integers, floats or strings, "
             f"got dtype {array.dtype}"
         )
-    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-    return np.ascontiguousarray(little).reshape(array.shape)
+    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(array.shape)
+    halves = _half_characters(little)
+    if halves.any():  # of names of files that are no UTF-8
+        little = little.copy()
+        little.reshape(-1).view("<u4")[halves] = ord("?")
+    return little
+
+
+def _half_characters(array: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell which letters of a text are halves of pairs, that cannot be printed."""
+    if array.dtype.kind != "U":
+        return np.zeros(0, bool)
+    letters = array.reshape(-1).view(np.dtype("u4").newbyteorder(array.dtype.byteorder))
+    return (letters >= 0xD800) & (letters <= 0xDFFF)
 
 
 def _little_code(dtype: np.dtype[Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from typing import Any
 
@@ -11,6 +12,7 @@ from vicheck.errors import UnreadableError
 __all__ = ["parse_json"]
 
 _DEEPEST = 50
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _LARGEST = 2**1023
 """Whole numbers from here on are no floats any more."""
 
@@ -34,6 +36,7 @@ def parse_json(content: bytes | str) -> Any:
     for _ in range(_DEEPEST):
         level = [item for each in level for item in _items(each)]
         if not level:
+            _require_whole_characters(value, text)
             return value
     raise UnreadableError(f"is nested more than {_DEEPEST} levels deep")
 
@@ -44,6 +47,16 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         key, count = Counter(key for key, _ in pairs).most_common(1)[0]
         raise UnreadableError(f"has {count} entries called {key!r}")
     return values
+
+
+def _require_whole_characters(value: Any, text: str) -> None:
+    """Refuse halves of pairs, which JSON can name but which nobody can print."""
+    if not _HALF.search(text):
+        return
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise UnreadableError("has text with half a character") from None
 
 
 def _items(value: Any) -> list[Any]:

@@ -244,6 +244,20 @@ def test_errors_of_read_data(case, tmp_path):
         read_data(path)
 
 
+@pytest.mark.parametrize("suffix", [".json", ".csv"])
+def test_forty_thousand_names_are_no_burden(tmp_path, suffix):
+    names = [f"name_{number}" for number in range(40_000)]
+    content = {
+        ".json": lambda: json.dumps(dict.fromkeys(names, 1)),
+        ".csv": lambda: ",".join(names) + "\n" + ",".join("1" * len(names)),
+    }
+    path = write(tmp_path, f"many{suffix}", content[suffix]())
+    assert list(read_data(path)) == names
+    repeated = content[suffix]().replace("name_39999", "name_7")
+    with pytest.raises(InputFileError, match=r"has 2 (entries|columns) called 'name_7'"):
+        read_data(write(tmp_path, f"twice{suffix}", repeated))
+
+
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(FileNotFoundError):
         read_data(tmp_path / "absent.json")

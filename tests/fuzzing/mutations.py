@@ -216,6 +216,32 @@ def spoil_zip(content, rng, others):
     return made.getvalue()
 
 
+def forge(content, change, **options):
+    """Return a file of vicheck's own with other members, and the checksum that belongs to it."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+        comment = archive.comment
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", **options) as archive:
+        for name, inner in change(members).items():
+            archive.writestr(name, inner)
+        archive.comment = comment
+    return mend_arrays(made.getvalue())
+
+
+def with_header(name, old, new):
+    """Return a change of the header of one array; its length is told as it is."""
+
+    def change(members):
+        inner = members[f"{name}.npy"]
+        assert inner.count(old) == 1
+        size = int.from_bytes(inner[8:10], "little") + len(new) - len(old)
+        inner = inner[:8] + size.to_bytes(2, "little") + inner[10:].replace(old, new)
+        return members | {f"{name}.npy": inner}
+
+    return change
+
+
 def mend_arrays(content):
     """Give a file of vicheck's own the checksum that it should have, wherever it ends."""
     at = content.rfind(b"vicheck sha256 ")

@@ -114,12 +114,23 @@ def table(results):
     return "\n".join(lines)
 
 
+def rows(text):
+    """Read the rows of a table back."""
+    found = {}
+    for line in text.splitlines()[4:]:
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == len(COLUMNS) + 1:
+            numbers = (int(cell.replace(",", "")) for cell in cells[1:])
+            found[cells[0]] = collections.Counter(dict(zip(COLUMNS, numbers, strict=True)))
+    return found
+
+
 def main():
     from tests.fuzzing.readers import READERS
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=8000, help="files for each reader")
-    parser.add_argument("--only", help="one reader; nothing is written to the page")
+    parser.add_argument("--only", help="one reader, whose row in the table is made anew")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep", type=Path, default=ROOT / "build" / "fuzz")
     parser.add_argument("--child")
@@ -135,12 +146,12 @@ def main():
         sizes = [int(options.files * READERS[name].share) for name in names]
         found = list(pool.map(run, names, sizes, [options.keep] * len(names)))
     results = dict(zip(names, found, strict=True))
-    print(table(results))
-    if not options.only:
-        page = PAGE.read_text()
-        head, _, rest = page.partition(START)
-        _, _, tail = rest.partition(END)
-        PAGE.write_text(f"{head}{START}\n\n{table(results)}\n\n{END}{tail}")
+    head, _, rest = PAGE.read_text().partition(START)
+    before, _, tail = rest.partition(END)
+    known = rows(before) | results
+    made = table({name: known[name] for name in READERS if name in known})
+    PAGE.write_text(f"{head}{START}\n\n{made}\n\n{END}{tail}")
+    print(made)
     return int(any(counts[each] for counts in found for each in ("raw", "crash", "hang")))
 
 

@@ -81,6 +81,8 @@ def _dataset(found: _Description, arrays: Arrays) -> xr.Dataset:
 
     if found.dims.keys() != arrays.keys() or not {*found.coords} <= {*arrays}:
         raise ValueError("its description is not that of its arrays")
+    if len(set(found.coords)) != len(found.coords):
+        raise ValueError("one of its coordinates comes twice")
     for name, kinds in _KINDS.items():
         if name in arrays and arrays[name].dtype.kind not in kinds:
             raise ValueError(f"{name!r} has the type {arrays[name].dtype}")
