@@ -27,6 +27,9 @@ test-processors: $(VENV)/.dev  ## statistics, some fits and examples, as other p
 test-wheel: $(VENV)/.dev  ## the wheel in bare environments of Python 3.11 to 3.13, where they are to be had
 	.ci/test-wheel $(ARGS)
 
+fuzz: $(VENV)/.dev  ## read 100,000 spoiled files by every reader, written to docs/
+	$(BIN)/python -m tests.fuzzing.run
+
 lint: $(VENV)/.dev  ## style and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -36,6 +36,9 @@ def place(tmp_path_factory):
     (directory / "broken.json").write_text('{"x": [1,')
     (directory / "note.txt").write_text("hello\n")
     (directory / "table.csv").write_text("x,y\n1,2\n")
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000000,), }\n"
+    (directory / "huge.npy").write_bytes(b"\x93NUMPY\x01\x00" + bytes([len(header), 0]) + header)
+    (directory / "deep.json").write_text("[" * 100_000)
     (directory / "full").mkdir()
     (directory / "full" / "file").touch()
     for name, content in DATA.items():
@@ -44,6 +47,10 @@ def place(tmp_path_factory):
     np.savez(directory / "pq.npz", log_p=np.ones(30), log_q=np.ones(30))
     calibration(seed=1).save(directory / "vsbc.npz")
     calibration(seed=2).save(directory / "vsbc2.npz")
+    content = (directory / "vsbc.npz").read_bytes()
+    (directory / "flipped.npz").write_bytes(content.replace(b"mean_field", b"mean_fjeld"))
+    (directory / "cut.npz").write_bytes(content[:-500])
+    np.savez(directory / "old.npz", description=np.array("{}"), probability=np.ones(3))
     return directory
 
 
@@ -66,6 +73,7 @@ TABLE = [
     ("psis r.npy --log-p a", 64, "--log-p and --log-q go together", "add --log-q COLUMN"),
     ("psis r.npy --log-p a --log-q b", 65, "r.npy holds one array without a name", "leave them"),
     ("psis pq.npz --log-p a --log-q b", 65, "pq.npz has no column 'a'", "it has 'log_p', 'log_q'"),
+    ("psis huge.npy", 65, "huge.npy is not a readable NumPy file: it claims to hold 80000", ""),
     ("psis no.npy", 66, "cannot read no.npy: No such file or directory", NO_FILE),
     ("psis full", 66, "cannot read full: Is a directory", "give the name of a file in it"),
     ("psis table.csv", 65, "table.csv has columns 'x', 'y'", "name the two log densities by"),
@@ -122,6 +130,12 @@ TABLE = [
      "make it first"),
     ("report no.npz", 66, "cannot read no.npz: No such file or directory", NO_FILE),
     ("report note.txt", 65, "note.txt is not a .npz file", USE_SAVE),
+    ("report flipped.npz", 65, "flipped.npz is not a calibration that vicheck has saved",
+     "it has a wrong checksum"),
+    ("report cut.npz", 65, "cut.npz is not a .npz file", USE_SAVE),
+    ("report old.npz", 65, "old.npz was saved by an earlier version", "save the result again"),
+    ("report full", 66, "cannot read full: Is a directory", "give the name of a file in it"),
+    ("check m.py:line --data deep.json", 65, "deep.json is not readable JSON", ""),
     ("report pq.npz", 65, "pq.npz holds neither a check nor a calibration", USE_SAVE),
     ("report vsbc.npz vsbc2.npz", 64, "vsbc.npz and vsbc2.npz both hold a calibration",
      "give one check and one calibration"),

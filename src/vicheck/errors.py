@@ -8,6 +8,7 @@ __all__ = [
     "EXTRAS",
     "CacheError",
     "CacheWarning",
+    "DamagedStoreError",
     "HintedError",
     "InputFileError",
     "MissingExtraError",
@@ -16,6 +17,7 @@ __all__ = [
     "OtherMachineWarning",
     "StoreError",
     "UndefinedKhatWarning",
+    "UnreadableError",
     "require_extra",
 ]
 
@@ -59,12 +61,20 @@ class InputFileError(HintedError, ValueError):
     """A file could be opened but does not hold what was asked for."""
 
 
+class UnreadableError(ValueError):
+    """Content that is not what it should be; what is said of it follows the name of a file."""
+
+
 class StoreError(HintedError):
     """A store of results cannot be used, or not be written to; the message says what to do."""
 
 
 class CacheError(HintedError):
     """There is no directory in which compiled code can be kept; the message says what to do."""
+
+
+class DamagedStoreError(StoreError, InputFileError):
+    """A store whose manifest is damaged, or is none of vicheck's."""
 
 
 class MissingExtraError(HintedError, ImportError):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
-from typing import Any, ClassVar, Literal, Self
+from types import UnionType
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +39,8 @@ Floats = NDArray[np.float64]
 class Record:
     """Base of all results: `to_dict` gives plain lists and numbers, `from_dict` reads them back."""
 
-    _nested: ClassVar[dict[str, type[Record] | type[Enum]]] = {}
-    """Fields that hold records or members of an enumeration (or arrays of members)."""
+    _arrays_of: ClassVar[dict[str, type[Enum]]] = {}
+    """Fields that hold a member of an enumeration, or an array of members."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain Python values; arrays become lists, statuses their names."""
@@ -47,8 +48,31 @@ class Record:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Rebuild a record from what `to_dict` returned, also by way of JSON; null becomes NaN."""
-        return cls(**{name: _decode(item, cls._nested.get(name)) for name, item in values.items()})
+        """Rebuild a record from what `to_dict` returned, also by way of JSON; null becomes NaN.
+
+        Raises
+        ------
+        ValueError
+            When a field is missing, unknown, or of another type than the record's.
+        """
+        if not isinstance(values, dict):
+            raise ValueError(f"{cls.__name__} must be a dictionary, got {type(values).__name__}")
+        known = {each.name: each for each in fields(cls)}
+        needed = {
+            name
+            for name, each in known.items()
+            if each.default is MISSING and each.default_factory is MISSING
+        }
+        for what, names in (("no", needed - {*values}), ("an unknown", {*values} - {*known})):
+            if names:
+                raise ValueError(f"{cls.__name__} has {what} field {min(map(str, names))!r}")
+        decoded, hints = {}, get_type_hints(cls)
+        for name, value in values.items():
+            try:
+                decoded[name] = _decode_field(value, hints[name], cls._arrays_of.get(name))
+            except (TypeError, ValueError, OverflowError) as error:
+                raise ValueError(f"{name} of {cls.__name__}: {error}") from None
+        return cls(**decoded)
 
     def __repr__(self) -> str:
         parts = (f"{each.name}={_brief(getattr(self, each.name))}" for each in fields(self))
@@ -179,7 +203,7 @@ class PsisResult(Record):
     khat_posterior: KhatPosterior
     """Uncertainty of khat."""
 
-    _nested: ClassVar = {"status": PsisStatus, "khat_posterior": KhatPosterior}
+    _arrays_of: ClassVar = {"status": PsisStatus}
 
     def khat_interval(self, level: float = 0.9) -> Floats:
         """Return the central posterior interval of k, shape ``(..., 2)``."""
@@ -275,10 +299,6 @@ class Divergences(Record):
     renyi: dict[float, Measure]
     """D_alpha(p || q) by order alpha."""
 
-    _nested: ClassVar = dict.fromkeys(
-        ("elbo", "log_evidence", "kl_q_p", "kl_p_q", "chi_square", "renyi"), Measure
-    )
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GradientTest(Record):
@@ -318,8 +338,6 @@ class Convergence(Record):
     gradient_trace: Floats = field(default_factory=lambda: np.empty(0))
     """Largest entry of the gradient, in sds, after each round of the deterministic solver."""
 
-    _nested: ClassVar = {"status": FitStatus, "gradient": GradientTest}
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PooledModes(Record):
@@ -334,8 +352,6 @@ class PooledModes(Record):
     locations: Floats
     """Their means, one row each, on the unconstrained scale."""
 
-    _nested: ClassVar = {"log_evidence": Measure}
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Predictive(Record):
@@ -348,8 +364,6 @@ class Predictive(Record):
     vi: Measure
     psis: Measure
     num_points: int
-
-    _nested: ClassVar = {"vi": Measure, "psis": Measure}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -418,8 +432,6 @@ class Verdict(Record):
     code: str = ""
     """The next step as a line of Python, where there is one."""
 
-    _nested: ClassVar = {"findings": Finding}
-
     def __str__(self) -> str:
         return plain(self.sentence)
 
@@ -444,19 +456,16 @@ def _encode(value: Any) -> Any:
     return value
 
 
-def _decode(value: Any, kind: type[Record] | type[Enum] | None) -> Any:
-    if kind is None:
-        return _decode_numbers(value)
-    if issubclass(kind, Record):
-        return _decode_records(value, kind)
-    names = np.array(value, dtype=object)
-    members = np.empty(names.shape, dtype=object)
-    for index, name in np.ndenumerate(names):
-        members[index] = kind[name]
-    return members.item() if members.ndim == 0 else members
-
-
-def _decode_numbers(value: Any) -> Any:
+def _decode_field(value: Any, hint: Any, members: type[Enum] | None) -> Any:
+    """Return the value of a field; one that may hold anything holds numbers, alone or in arrays."""
+    if members is not None:
+        names = np.array(value, dtype=object)
+        decoded = np.empty(names.shape, dtype=object)
+        for index, name in np.ndenumerate(names):
+            decoded[index] = _member(name, members)
+        return decoded.item() if decoded.ndim == 0 else decoded
+    if hint is not Any:
+        return _decode(value, hint)
     if value is None:
         return np.nan
     if not isinstance(value, list):
@@ -465,10 +474,44 @@ def _decode_numbers(value: Any) -> Any:
     return array.astype(np.float64) if array.dtype == object else array  # None becomes NaN
 
 
-def _decode_records(value: Any, kind: type[Record]) -> Any:
-    """Rebuild a record, a tuple of records or a dictionary of records by number."""
-    if isinstance(value, list):
-        return tuple(kind.from_dict(item) for item in value)
-    if value.keys() == {each.name for each in fields(kind)}:
+def _decode(value: Any, hint: Any) -> Any:
+    """Return what a type makes of plain values, or raise `TypeError` or `ValueError`."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if hint is Any or (origin is Literal and value in parts):
+        return value
+    if origin is UnionType:  # of a type and None
+        return None if value is None else _decode(value, parts[0])
+    if origin is None:
+        return _decode_single(value, hint)
+    if origin is dict and isinstance(value, dict):
+        kind = parts[0]  # of the keys, which JSON has as text
+        return {kind(key): _decode(item, parts[1]) for key, item in value.items()}
+    if origin not in (np.ndarray, tuple) or not isinstance(value, list):
+        raise TypeError(f"expected {hint}, got {type(value).__name__}")
+    if origin is tuple:
+        return tuple(_decode(item, parts[0]) for item in value)
+    return np.array(value, dtype=np.float64)  # None becomes NaN
+
+
+def _decode_single(value: Any, kind: type[Any]) -> Any:
+    if issubclass(kind, Record):
         return kind.from_dict(value)
-    return {float(key): kind.from_dict(item) for key, item in value.items()}
+    if issubclass(kind, Enum):
+        return _member(value, kind)
+    if kind is float and value is None:
+        return np.nan
+    if not isinstance(value, int | float if kind is float else kind) or isinstance(value, bool):
+        raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
+    return _within_64_bits(value) if kind is int else kind(value)
+
+
+def _within_64_bits(value: int) -> int:
+    if not -(2**63) <= value < 2**63:
+        raise ValueError("a number is too large")
+    return value
+
+
+def _member(name: Any, kind: type[Enum]) -> Enum:
+    if not isinstance(name, str) or name not in kind.__members__:
+        raise ValueError(f"there is no {kind.__name__} {name!r:.40}")
+    return kind[name]

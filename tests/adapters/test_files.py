@@ -173,12 +173,20 @@ def test_ambiguous_columns_are_refused(tmp_path, text, columns, message):
         read_log_ratios(str(path), log_p=columns[0], log_q=columns[1])
 
 
+def test_of_many_columns_the_first_are_listed(tmp_path):
+    names = [f"name_{number}" for number in range(40_000)]
+    path = tmp_path / "many.csv"
+    path.write_text(",".join(names) + "\n" + ",".join("1" * len(names)) + "\n")
+    with pytest.raises(InputFileError, match="'name_19' and 39980 more: name the two"):
+        read_log_ratios(str(path))
+
+
 def test_zip_without_arrays(tmp_path):
     import zipfile
 
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("draws.csv", "1\n2\n")
-    with pytest.raises(InputFileError, match="must be real numbers"):
+    with pytest.raises(InputFileError, match="holds no columns"):
         read_log_ratios(str(tmp_path / "a.zip"))
 
 

@@ -220,7 +220,7 @@ DATA_ERRORS = {
     "empty npz": ("d.npz", b"", "is not a readable .npz file"),
     "npy": ("d.npz", npy(np.ones(3)), "holds one array without a name: write it with numpy.savez"),
     "cut npz": ("d.npz", npz(y=np.ones(99))[:200], "is not a readable .npz file"),
-    "pickle": ("d.npz", npz(y=np.array([{}])), "'y' cannot be read: Object arrays cannot be"),
+    "pickle": ("d.npz", npz(y=np.array([{}])), "'y' holds Python objects, which are not read"),
     "text array": ("d.npz", npz(y=np.array(["a"])), "'y' must hold numbers, got type <U1"),
     "complex": ("d.npz", npz(y=np.ones(2) * 1j), "'y' must hold numbers, got type complex128"),
     "empty csv": ("d.csv", "", "must hold a header and at least one row, got 0 lines"),
@@ -242,6 +242,20 @@ def test_errors_of_read_data(case, tmp_path):
     path = write(tmp_path, name, content)
     with pytest.raises(InputFileError, match=message):
         read_data(path)
+
+
+@pytest.mark.parametrize("suffix", [".json", ".csv"])
+def test_forty_thousand_names_are_no_burden(tmp_path, suffix):
+    names = [f"name_{number}" for number in range(40_000)]
+    content = {
+        ".json": lambda: json.dumps(dict.fromkeys(names, 1)),
+        ".csv": lambda: ",".join(names) + "\n" + ",".join("1" * len(names)),
+    }
+    path = write(tmp_path, f"many{suffix}", content[suffix]())
+    assert list(read_data(path)) == names
+    repeated = content[suffix]().replace("name_39999", "name_7")
+    with pytest.raises(InputFileError, match=r"has 2 (entries|columns) called 'name_7'"):
+        read_data(write(tmp_path, f"twice{suffix}", repeated))
 
 
 def test_a_file_that_is_not_there(tmp_path):

@@ -30,6 +30,7 @@ from tests.calibration.problems import (
     run_foreign,
     saved,
 )
+from vicheck.array_files import decode_arrays, encode_arrays
 from vicheck.calibration.run import vsbc
 from vicheck.calibration.work import Work
 from vicheck.durable_files import is_temporary
@@ -227,6 +228,7 @@ def test_numbers_of_numpy_are_numbers(tmp_path, computed):
 STOPPED = """
 import os, signal, sys
 from tests.calibration.problems import CHUNK_SIZE, NUM_DATASETS, pair_model
+from vicheck.array_files import decode_arrays, encode_arrays
 from vicheck.calibration.run import vsbc
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -392,6 +394,30 @@ def test_a_damaged_chunk_is_done_again(finished, computed):
     assert computed == [2]
     assert chunks(finished)[2].read_bytes() == expected
     assert (finished / "chunk-000002.damaged").read_bytes() == bytes(broken)
+
+
+FORGERIES = {
+    "no khat": lambda arrays: arrays.pop("khat"),
+    "text for numbers": lambda arrays: arrays.update(khat=arrays["khat"].astype(str)),
+    "fewer datasets": lambda arrays: arrays.update({k: a[1:] for k, a in arrays.items()}),
+    "fewer quantities": lambda arrays: arrays.update(probability=arrays["probability"][:, :1]),
+    "other seeds": lambda arrays: arrays.update(seed=arrays["seed"] + 1),
+    "an unknown status": lambda arrays: arrays.update(status=np.full(SIZE, "FINE")),
+}
+
+
+@pytest.mark.parametrize("case", FORGERIES)
+def test_a_forged_chunk_of_this_run_is_computed_again(case, reference, tmp_path, computed):
+    store = tmp_path / "store"
+    run(store=store)
+    path = chunks(store)[2]
+    label, arrays = decode_arrays(path.read_bytes())
+    FORGERIES[case](arrays)
+    path.write_bytes(encode_arrays(arrays, label))
+    computed.clear()
+    assert saved(run(store=store), tmp_path / "file") == reference
+    assert computed == [2]
+    assert path.with_suffix(".damaged").exists()
 
 
 @pytest.mark.parametrize("executor", [None, ThreadPoolExecutor], ids=["here", "executor"])

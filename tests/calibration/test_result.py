@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.calibration.made import calibration
+from vicheck.array_files import decode_arrays, encode_arrays
 from vicheck.calibration.result import Calibration
 from vicheck.errors import InputFileError
 from vicheck.stats.calibration import bias, dispersion
@@ -222,11 +223,48 @@ def test_what_is_not_a_calibration_is_refused(some, tmp_path, damage):
         Calibration.load(path)
 
 
+WRONG = {
+    "no dims": lambda told, arrays: told.pop("dims"),
+    "dims of another type": lambda told, arrays: told["dims"].update(khat="dataset"),
+    "other dims": lambda told, arrays: told["dims"].update(khat=["quantity"]),
+    "a dimension twice": lambda told, arrays: told["dims"].update(
+        probability=["dataset", "dataset"]
+    ),
+    "an unknown coordinate": lambda told, arrays: told["coords"].append("x"),
+    "a coordinate twice": lambda told, arrays: told["coords"].append("quantity"),
+    "no khat": lambda told, arrays: (arrays.pop("khat"), told["dims"].pop("khat")),
+    "an array more": lambda told, arrays: arrays.update(more=arrays["khat"]),
+    "fewer seeds": lambda told, arrays: arrays.update(seed=arrays["seed"][1:]),
+    "text for numbers": lambda told, arrays: arrays.update(khat=arrays["khat"].astype(str)),
+    "an unknown status": lambda told, arrays: arrays["status"].put(0, "FINE"),
+    "probabilities above 1": lambda told, arrays: arrays["probability"].put(0, 1.5),
+    "infinite probabilities": lambda told, arrays: arrays["probability"].put(0, np.inf),
+    "two equal names": lambda told, arrays: arrays["quantity"].put(0, arrays["quantity"][1]),
+    "draws of another type": lambda told, arrays: told["attrs"].update(num_draws="many"),
+    "no draws": lambda told, arrays: told["attrs"].update(num_draws=0),
+    "options of another type": lambda told, arrays: told["attrs"].update(options=[1]),
+    "options that are no JSON": lambda told, arrays: told["attrs"].update(options="{"),
+    "versions that are a list": lambda told, arrays: told["attrs"].update(versions="[]"),
+    "attributes of another type": lambda told, arrays: told.update(attrs=[]),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_file_whose_parts_do_not_fit_is_refused(some, tmp_path, case):
+    path = tmp_path / "vsbc.npz"
+    some.save(path)
+    description, arrays = decode_arrays(path.read_bytes())
+    WRONG[case](description, arrays)
+    path.write_bytes(encode_arrays(arrays, description))
+    with pytest.raises(InputFileError, match=r"is (not a|no) calibration"):
+        Calibration.load(path)
+
+
 def test_another_format_is_refused(some, tmp_path, monkeypatch):
-    monkeypatch.setattr("vicheck.calibration.result._FORMAT", 99)
+    monkeypatch.setattr("vicheck.calibration.saved._FORMAT", 99)
     some.save(tmp_path / "new.npz")
     monkeypatch.undo()
-    with pytest.raises(InputFileError, match="has format 99, this version reads 1"):
+    with pytest.raises(InputFileError, match="has format 99, this version reads 2"):
         Calibration.load(tmp_path / "new.npz")
 
 

@@ -19,6 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fuzzing import mutations
+from tests.fuzzing.mutations import with_header
 from vicheck import durable_files
 from vicheck.calibration import manifest
 from vicheck.calibration.store import Store
@@ -385,6 +387,30 @@ def test_a_chunk_of_another_run_is_found(store, tmp_path):
     content = (other.path / "chunk-000000.bin").read_bytes()
     (store.path / "chunk-000000.bin").write_bytes(content)
     assert_set_aside(store, 0, content)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"'<f8'", b"'|O'"),  # whose numbers would be taken for addresses
+        (b"'<f8'", b"'<O8'"),
+        (b"'<f8'", b"'|V8'"),
+        (b"'<f8'", b"'<M8'"),
+        (b"'<f8'", b"'<f16'"),
+        (b"(100,)", b"(-100,)"),
+        (b"(100,)", b"(101,)"),
+        (b"(100,)", b"(1000000000000000,)"),
+        (b"(100,)", b"(4294967296, 4294967296)"),
+    ],
+)
+def test_a_forged_chunk_with_the_right_checksum_is_damaged(store, old, new):
+    store.write(0, simple(0))
+    path = store.path / "chunk-000000.bin"
+    content = path.read_bytes()
+    path.write_bytes(mutations.forge(content, with_header("values", old, old)))
+    assert_same(store.read(0), simple(0))  # it is the change that counts
+    path.write_bytes(mutations.forge(content, with_header("values", old, new)))
+    assert_set_aside(store, 0, path.read_bytes())
 
 
 def test_writing_replaces_a_damaged_chunk_that_nobody_has_read(store):

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vicheck
+from vicheck.array_files import decode_arrays, encode_arrays
 from vicheck.errors import InputFileError
 from vicheck.paper import models
 
@@ -120,6 +121,71 @@ def test_a_mixture_of_modes_is_saved_too(tmp_path):
     assert str(vicheck.Check.load(tmp_path / "check.npz")) == str(checked)
 
 
+def test_the_same_check_gives_the_same_bits(of_fit, tmp_path):
+    of_fit.save(tmp_path / "one.npz")
+    vicheck.Check.load(tmp_path / "one.npz").save(tmp_path / "two.npz")
+    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
+
+
+def test_a_failed_save_leaves_the_old_file(checked, of_fit, tmp_path, monkeypatch):
+    path = tmp_path / "check.npz"
+    checked.save(path)
+    before = path.read_bytes()
+
+    def refuse(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("vicheck.durable_files.os.fsync", refuse)
+    with pytest.raises(OSError, match="No space left"):
+        of_fit.save(path)
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["check.npz"]
+
+
+def test_a_file_of_before_the_checksum_says_so(tmp_path):
+    np.savez(tmp_path / "old.npz", description=np.array("{}"), log_p=np.ones(3), log_q=np.ones(3))
+    with pytest.raises(InputFileError, match="an earlier version wrote it otherwise"):
+        vicheck.Check.load(tmp_path / "old.npz")
+
+
+WRONG = {
+    "no names": lambda told, arrays: told.pop("names"),
+    "names of another type": lambda told, arrays: told.update(names="x"),
+    "one name twice": lambda told, arrays: told.update(names=["x"] * len(told["names"])),
+    "one name less": lambda told, arrays: told["names"].pop(),
+    "other shapes": lambda told, arrays: told["shapes"].update(tau=[7]),
+    "negative shapes": lambda told, arrays: told["shapes"].update(a=[-1], b=[1]),
+    "growth of no number": lambda told, arrays: told["khat_growth"].update(x=1.0),
+    "text for a number": lambda told, arrays: told["convergence"].update(rhat="1"),
+    "an unknown status": lambda told, arrays: told["convergence"].update(status="FINE"),
+    "a list for a record": lambda told, arrays: told.update(convergence=[]),
+    "no gradient": lambda told, arrays: told["convergence"].pop("gradient"),
+    "a huge number": lambda told, arrays: told["convergence"]["gradient"].update(num_draws=2**70),
+    "no versions": lambda told, arrays: told["provenance"].update(versions=None),
+    "no log_p": lambda told, arrays: arrays.pop("log_p"),
+    "integers": lambda told, arrays: arrays.update(log_p=arrays["log_p"].astype(int)),
+    "fewer log_q": lambda told, arrays: arrays.update(log_q=arrays["log_q"][1:]),
+    "fewer densities": lambda told, arrays: arrays.update(
+        {name: arrays[name][1:] for name in ("log_p", "log_q")}
+    ),
+    "a flat table": lambda told, arrays: arrays.update(values=arrays["values"].ravel()),
+    "no draws": lambda told, arrays: arrays.update(
+        {name: array[:0] for name, array in arrays.items()}
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_file_whose_parts_do_not_fit_is_refused(of_fit, tmp_path, case):
+    path = tmp_path / "check.npz"
+    of_fit.save(path)
+    description, arrays = decode_arrays(path.read_bytes())
+    WRONG[case](description, arrays)
+    path.write_bytes(encode_arrays(arrays, description))
+    with pytest.raises(InputFileError, match="is not a check that this version of vicheck has"):
+        vicheck.Check.load(path)
+
+
 def test_what_is_not_a_check_is_refused(tmp_path):
     np.savez(tmp_path / "other.npz", x=np.zeros(3))
     with pytest.raises(InputFileError, match="is not a check that vicheck has saved"):
@@ -195,9 +261,8 @@ def test_the_code_of_a_check_repeats_its_quantities(of_fit):
 def test_a_file_of_another_version_is_said_to_be_one(of_fit, tmp_path):
     path = tmp_path / "check.npz"
     of_fit.save(path)
-    with np.load(path) as file:
-        arrays = dict(file)
-    description = str(arrays.pop("description")).replace('"gradient_norm"', '"something_new"')
-    np.savez(path, description=np.array(description), **arrays)
-    with pytest.raises(InputFileError, match="saved by another version"):
+    description, arrays = decode_arrays(path.read_bytes())
+    description["convergence"]["something_new"] = description["convergence"].pop("gradient_norm")
+    path.write_bytes(encode_arrays(arrays, description))
+    with pytest.raises(InputFileError, match=r"this version of vicheck.*field 'something_new'"):
         vicheck.Check.load(path)

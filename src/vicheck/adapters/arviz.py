@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import math
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.draws import Draws
-from vicheck.errors import InputFileError, MissingExtraError
+from vicheck.errors import InputFileError, MissingExtraError, UnreadableError
+from vicheck.numpy_files import explained, most_expanded
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -76,20 +81,28 @@ def from_arviz(data: Any) -> Draws:
 
 
 def _from_file(path: Path) -> Draws:
+    if not path.is_dir():
+        path.open("rb").close()  # raises what the libraries below would hide
+    with _dropping_in_silence():
+        found = _opened(path)
+    if isinstance(found, str):
+        raise InputFileError(f"{path} is not a readable file of ArviZ data: it {found}")
+    return found
+
+
+def _opened(path: Path) -> Draws | str:
+    """Return what a file holds, or why it cannot be read."""
     import xarray as xr
 
     if path.exists():
         _require_backend(path)
     try:
-        with xr.open_datatree(path) as tree:
-            return _from_groups(tree, str(path))
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError) as error:
-        if isinstance(error, InputFileError):
-            raise
-        reason = str(error).partition("\n")[0].partition(". ")[0]
-        raise InputFileError(f"{path} is not a readable file of ArviZ data: {reason}") from None
+        with explained():  # the libraries raise almost anything
+            tree = xr.open_datatree(path)
+        with tree:
+            return _from_groups(tree, str(path), most_expanded(_size(path)))
+    except UnreadableError as error:
+        return str(error).partition(". ")[0]
 
 
 def _require_backend(path: Path) -> None:
@@ -104,9 +117,25 @@ def _require_backend(path: Path) -> None:
         )
 
 
-def _from_groups(data: Any, where: str) -> Draws:
-    draws = _arrays(data, "posterior", where)
-    stats = _arrays(data, "sample_stats", where)
+@contextmanager
+def _dropping_in_silence() -> Iterator[None]:
+    """Keep h5netcdf from printing a traceback when a file is dropped that it could not open."""
+    before, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    try:
+        yield
+        gc.collect()  # it is in a cycle
+    finally:
+        sys.unraisablehook = before
+
+
+def _size(path: Path) -> int:
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(each.stat().st_size for each in files)
+
+
+def _from_groups(data: Any, where: str, most_bytes: float = math.inf) -> Draws:
+    draws = _arrays(data, "posterior", where, most_bytes)
+    stats = _arrays(data, "sample_stats", where, most_bytes)
     for name in ("log_p", "log_q"):
         if name not in stats:
             raise InputFileError(
@@ -128,20 +157,29 @@ def _from_groups(data: Any, where: str) -> Draws:
     )
 
 
-def _arrays(data: Any, group: str, where: str) -> dict[str, NDArray[np.float64]]:
-    """Return the variables of a group that have draws, all chains in one row."""
+def _arrays(data: Any, group: str, where: str, most_bytes: float) -> dict[str, NDArray[np.float64]]:
+    """Return the variables of a group that have draws, by name."""
     try:
         variables = data[group].data_vars
     except (KeyError, TypeError, AttributeError):
         raise InputFileError(f"{where} has no group {group!r}: expected ArviZ data") from None
-    found = {}
-    for name, array in variables.items():
-        if not {"chain", "draw"} <= set(array.dims):
-            continue
-        rest = [dim for dim in array.dims if dim not in ("chain", "draw")]
-        values = array.transpose("chain", "draw", *rest).to_numpy()
-        found[str(name)] = np.asarray(values, np.float64).reshape(-1, *values.shape[2:])
-    return found
+    chosen = {
+        str(name): array
+        for name, array in variables.items()
+        if {"chain", "draw"} <= set(array.dims)
+    }
+    size = sum(array.nbytes for array in chosen.values())
+    if size > most_bytes:
+        raise UnreadableError(f"claims to hold {size} bytes of draws, far more than its length")
+    with explained():
+        return {name: _joined(array) for name, array in chosen.items()}
+
+
+def _joined(array: xr.DataArray) -> NDArray[np.float64]:
+    """Return the draws of all chains in one row."""
+    rest = [dim for dim in array.dims if dim not in ("chain", "draw")]
+    values = array.transpose("chain", "draw", *rest).to_numpy()
+    return np.asarray(values, np.float64).reshape(-1, *values.shape[2:])
 
 
 def calibration_datatree(

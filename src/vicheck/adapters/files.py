@@ -5,22 +5,22 @@ from __future__ import annotations
 import csv
 import io
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.errors import InputFileError, require_extra
+from vicheck.errors import InputFileError, UnreadableError, require_extra
+from vicheck.numpy_files import NPY_MAGIC, NpzFile, explained, most_expanded, read_npy
 
 __all__ = ["read_log_ratios"]
 
 _RATIO_NAMES = ("log_ratios", "log_ratio")
 _LOG_P, _LOG_Q = "log_p", "log_q"
 _STAN_COLUMN = "log_g__"
+_NAMES_SHOWN = 20
 
-_NPY_MAGIC = b"\x93NUMPY"
 _ZIP_MAGIC = b"PK\x03\x04"
 _PARQUET_MAGIC = b"PAR1"
 
@@ -67,7 +67,7 @@ def read_log_ratios(source: str, *, log_p: str | None = None, log_q: str | None 
         raise InputFileError(f"{name} is empty")
     if content.startswith(_PARQUET_MAGIC):
         columns = _read_parquet(content, name, wanted)
-    elif content.startswith((_NPY_MAGIC, _ZIP_MAGIC)):
+    elif content.startswith((NPY_MAGIC, _ZIP_MAGIC)):
         columns = _read_numpy(content, name, wanted)
     else:
         columns = _read_csv(content, name, wanted)
@@ -115,33 +115,35 @@ def _choose_by_name(names: list[str]) -> Columns | None:
 
 def _read_numpy(content: bytes, name: str, wanted: Columns | None) -> list[NDArray[Any]]:
     try:
-        loaded = np.load(io.BytesIO(content), allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            if wanted:
-                raise InputFileError(
-                    f"{name} holds one array without a name, so --log-p and --log-q do not apply",
-                    hint="leave them out when the array holds log ratios",
-                )
-            return [loaded]
-        return [np.asarray(loaded[key]) for key in _choose(list(loaded.files), wanted, name)]
-    except InputFileError:
-        raise
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        raise InputFileError(f"{name} is not a readable NumPy file: {error}") from None
+        if not content.startswith(NPY_MAGIC):
+            file = NpzFile(content)
+            return [file.read(key) for key in _choose(file.names, wanted, name)]
+        if wanted:
+            raise InputFileError(
+                f"{name} holds one array without a name, so --log-p and --log-q do not apply",
+                hint="leave them out when the array holds log ratios",
+            )
+        return [read_npy(content)]
+    except UnreadableError as error:
+        raise InputFileError(f"{name} is not a readable NumPy file: it {error}") from None
 
 
 def _read_parquet(content: bytes, name: str, wanted: Columns | None) -> list[NDArray[Any]]:
     require_extra("parquet")
-    import pyarrow
     import pyarrow.parquet
 
     try:
-        file = pyarrow.parquet.ParquetFile(io.BytesIO(content))
-        chosen = _choose(file.schema_arrow.names, wanted, name)
-        table = file.read(columns=list(chosen))
-    except (pyarrow.ArrowException, OSError) as error:
-        raise InputFileError(f"{name} is not a readable Parquet file: {error}") from None
-    return [table[key].to_numpy() for key in chosen]
+        with explained():
+            file = pyarrow.parquet.ParquetFile(io.BytesIO(content))
+            names, length = list(file.schema_arrow.names), file.metadata.num_rows
+        chosen = _choose(names, wanted, name)
+        if 8 * length > most_expanded(len(content)):
+            raise UnreadableError(f"claims to hold {length} rows in {len(content)} bytes")
+        with explained():
+            table = file.read(columns=list(chosen))
+            return [table[key].to_numpy() for key in chosen]
+    except UnreadableError as error:
+        raise InputFileError(f"{name} is not a readable Parquet file: it {error}") from None
 
 
 def _read_csv(content: bytes, name: str, wanted: Columns | None) -> list[NDArray[Any]]:
@@ -154,6 +156,15 @@ def _read_csv(content: bytes, name: str, wanted: Columns | None) -> list[NDArray
     numbered = [(i, line) for i, line in enumerate(lines, start=1) if _holds_data(line)]
     if not numbered:
         raise InputFileError(f"{name} holds no data, only comments")
+    try:
+        return _columns_of_csv(numbered, name, wanted)
+    except csv.Error as error:
+        raise InputFileError(f"{name} is not a readable CSV file: {error}") from None
+
+
+def _columns_of_csv(
+    numbered: list[tuple[int, str]], name: str, wanted: Columns | None
+) -> list[NDArray[Any]]:
     first = _cells(numbered[0][1])
     header = [] if any(_is_number(cell) for cell in first) else first
     names = header or [str(column) for column in range(len(first))]
@@ -213,4 +224,6 @@ def _as_vector(values: NDArray[Any], name: str) -> Floats:
 
 
 def _listed(names: list[str]) -> str:
-    return ", ".join(repr(key) for key in names)
+    shown = ", ".join(repr(key) for key in names[:_NAMES_SHOWN])
+    more = len(names) - _NAMES_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown

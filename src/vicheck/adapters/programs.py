@@ -6,13 +6,12 @@ import csv
 import importlib
 import importlib.util
 import inspect
-import io
 import json
 import sys
 import traceback
-import zipfile
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
@@ -21,7 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.errors import InputFileError
+from vicheck.errors import InputFileError, UnreadableError
+from vicheck.json_files import parse_json
+from vicheck.numpy_files import NPY_MAGIC, NpzFile
 
 __all__ = ["PROGRAM_PREFIX", "load_model_function", "read_data"]
 
@@ -191,19 +192,10 @@ def read_data(path: str | Path) -> dict[str, Any]:
 
 
 def _read_json(content: bytes, name: str) -> dict[str, Any]:
-    def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        keys = [key for key, _ in pairs]
-        for key in keys:
-            if keys.count(key) > 1:
-                raise InputFileError(f"{name} has {keys.count(key)} entries called {key!r}")
-        return dict(pairs)
-
     try:
-        values = json.loads(content.decode("utf-8-sig"), object_pairs_hook=without_duplicates)
-    except InputFileError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise InputFileError(f"{name} is not readable JSON: {error}") from None
+        values = parse_json(content)
+    except UnreadableError as error:
+        raise InputFileError(f"{name} {error}") from None
     if not isinstance(values, dict):
         raise InputFileError(
             f"{name} must hold an object of names and values, got {_json_type(values)}"
@@ -213,6 +205,8 @@ def _read_json(content: bytes, name: str) -> dict[str, Any]:
 
 def _from_json(value: Any, key: str, name: str) -> Any:
     if isinstance(value, bool | int | float):
+        if _not_number([value]):
+            raise InputFileError(f"{name}: {key!r} must fit into 64 bits, got {value}")
         return value
     if not isinstance(value, list):
         raise InputFileError(
@@ -247,23 +241,22 @@ def _json_type(value: Any) -> str:
 
 
 def _read_npz(content: bytes, name: str) -> dict[str, Any]:
-    try:
-        loaded = np.load(io.BytesIO(content), allow_pickle=False)
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        raise InputFileError(f"{name} is not a readable .npz file: {error}") from None
-    if isinstance(loaded, np.ndarray):
+    if content.startswith(NPY_MAGIC):
         raise InputFileError(
             f"{name} holds one array without a name", hint="write it with numpy.savez"
         )
+    try:
+        file = NpzFile(content)
+    except UnreadableError as error:
+        raise InputFileError(f"{name} is not a readable .npz file: it {error}") from None
     data = {}
-    for key in loaded.files:
+    for key in file.names:
         try:
-            array = loaded[key]
-        except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-            raise InputFileError(f"{name}: {key!r} cannot be read: {error}") from None
-        if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
-            kind = getattr(array, "dtype", type(array).__name__)
-            raise InputFileError(f"{name}: {key!r} must hold numbers, got type {kind}")
+            array = file.read(key)
+        except UnreadableError as error:
+            raise InputFileError(f"{name}: {key!r} {error}") from None
+        if array.dtype.kind not in "biuf":
+            raise InputFileError(f"{name}: {key!r} must hold numbers, got type {array.dtype}")
         data[key] = array if array.ndim else array.item()
     return data
 
@@ -274,7 +267,7 @@ def _read_csv(content: bytes, name: str) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise InputFileError(f"{name} is no text: it starts with {content[:8]!r}") from None
     rows = [
-        (number, [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True))])
+        (number, _cells(line, number, name))
         for number, line in enumerate(lines, start=1)
         if line.strip() and not line.lstrip().startswith("#")
     ]
@@ -286,8 +279,9 @@ def _read_csv(content: bytes, name: str) -> dict[str, Any]:
     for key in header:
         if _number(key) is not None:
             raise InputFileError(f"{name} must start with a line of names, got {key!r} in it")
-        if header.count(key) > 1:
-            raise InputFileError(f"{name} has {header.count(key)} columns called {key!r}")
+    key, count = Counter(header).most_common(1)[0]
+    if count > 1:
+        raise InputFileError(f"{name} has {count} columns called {key!r}")
     if "" in header[1:]:
         raise InputFileError(f"{name}: column {header.index('', 1) + 1} has no name")
     for number, cells in body:
@@ -302,6 +296,13 @@ def _read_csv(content: bytes, name: str) -> dict[str, Any]:
     }
 
 
+def _cells(line: str, number: int, name: str) -> list[str]:
+    try:
+        return [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True))]
+    except csv.Error as error:
+        raise InputFileError(f"{name}, line {number}: {error}") from None
+
+
 def _column(cells: list[tuple[int, str]], key: str, name: str) -> NDArray[Any]:
     values = []
     for number, cell in cells:
@@ -310,14 +311,16 @@ def _column(cells: list[tuple[int, str]], key: str, name: str) -> NDArray[Any]:
             what = f"{cell!r} is not a number" if cell else "the cell is empty"
             raise InputFileError(f"{name}, line {number}, column {key!r}: {what}")
         values.append(value)
-    array = np.array(values)
-    return array if array.dtype.kind in "if" else array.astype(np.float64)  # huge integers
+    return np.array(values)
 
 
 def _number(text: str) -> int | float | None:
-    for kind in (int, float):
-        try:
-            return None if "_" in text else kind(text)
-        except ValueError:
-            continue
+    if "_" in text:
+        return None
+    with suppress(ValueError):
+        whole = int(text)
+        if -(2**63) <= whole < 2**63:
+            return whole
+    with suppress(ValueError):
+        return float(text)
     return None

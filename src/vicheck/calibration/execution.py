@@ -40,7 +40,7 @@ def compute_chunks(
     done: dict[int, Arrays] = {}
     if store is not None:
         for index in sorted(store.finished()):
-            arrays = store.read(index) if index < work.num_chunks else None
+            arrays = _kept(work, store, index) if index < work.num_chunks else None
             if arrays is not None:
                 done[index] = arrays
                 tell(index)
@@ -84,7 +84,7 @@ def _compute_and_keep(work: Work, store: Store | None, index: int) -> Arrays | N
     check_interrupt()
     if store is None:
         return work.chunk(index)
-    arrays = store.read(index)
+    arrays = _kept(work, store, index)
     if arrays is not None:
         return arrays
     with store.claiming(index) as claimed:
@@ -93,6 +93,15 @@ def _compute_and_keep(work: Work, store: Store | None, index: int) -> Arrays | N
         arrays = work.chunk(index)
         store.write(index, arrays)
     return arrays
+
+
+def _kept(work: Work, store: Store, index: int) -> Arrays | None:
+    """Return a chunk from the store; one that cannot be this work's counts as damaged."""
+    arrays = store.read(index)
+    if arrays is None or work.is_chunk(index, arrays):
+        return arrays
+    store.set_aside(index)
+    return None
 
 
 def _there(

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from vicheck.calibration.refusals import explaining_refusals
 from vicheck.durable_files import is_temporary, make_directory, whole_file
-from vicheck.errors import StoreError
+from vicheck.errors import DamagedStoreError, StoreError, UnreadableError
+from vicheck.json_files import parse_json
 
 __all__ = ["Run", "find_or_begin_run"]
 
@@ -86,16 +87,16 @@ def _read(directory: Path) -> tuple[dict[str, Any], str] | None:
             return None
         except NotADirectoryError as error:
             raise StoreError(f"{directory} is not a directory", hint="use another path") from error
-    damaged = StoreError(
+    damaged = DamagedStoreError(
         f"{path} is damaged, or was not written by vicheck, so it cannot be told which run "
         f"{directory} belongs to",
         hint="use another directory",
     )
     try:
-        parts = json.loads(content)
+        parts = parse_json(content)
         version, entries, checksum = parts["vicheck_store"], parts["manifest"], parts["sha256"]
         begun_on = parts.get("begun_on", "")
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (UnreadableError, AttributeError, TypeError, KeyError) as error:
         raise damaged from error
     signed = [version, entries] if version == 1 else [version, entries, begun_on]
     if not isinstance(entries, dict) or checksum != _digest(signed):

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.calibration.archive import read_dataset, write_dataset
 from vicheck.calibration.origin import provenance_of
+from vicheck.calibration.saved import load_dataset, save_dataset
 from vicheck.calibration.tables import table_of, tests_table, worst_first
+from vicheck.errors import InputFileError
 from vicheck.plain_text import plain
 from vicheck.provenance import Provenance
 from vicheck.records import Average, Finding, FitStatus, KhatSummary, Verdict
@@ -36,7 +37,6 @@ __all__ = ["Calibration"]
 
 Floats = NDArray[np.float64]
 
-_FORMAT = 1
 _ROWS_SHOWN = 12
 _SHOWN = ("median", "bias", "bias_low", "bias_high", "dispersion", "p_value", "p_adjusted")
 _SIGN = "p = Pr_q(quantity < truth): small when q sits too high. bias is in sds of q."
@@ -77,7 +77,7 @@ class Calibration:
                 )
         names = self.data["quantity"].to_numpy().tolist()
         if len(set(names)) != len(names):
-            twice = next(name for name in names if names.count(name) > 1)
+            twice = Counter(names).most_common(1)[0][0]
             raise ValueError(f"data must have quantities of different names, got {twice!r} twice")
         known = FitStatus.__members__
         unknown = sorted({*self.data["status"].to_numpy().tolist()} - {*known})
@@ -283,12 +283,22 @@ class Calibration:
 
         The same content gives the same bits; an old file stays until the new one is complete.
         """
-        write_dataset(path, self.data.assign_attrs(format=_FORMAT))
+        save_dataset(path, self.data)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what `save` has written."""
-        return cls(read_dataset(path, "calibration", _FORMAT))
+        """Read what `save` has written.
+
+        Raises
+        ------
+        InputFileError
+            If the file is damaged or holds anything else.
+        """
+        data = load_dataset(path)
+        try:
+            return cls(data)
+        except ValueError as error:
+            raise InputFileError(f"{path} is no calibration", hint=str(error)) from error
 
     def to_arviz(self) -> xr.DataTree:
         """Return the probabilities as ArviZ data, for ``arviz_plots.plot_ecdf_pit``.

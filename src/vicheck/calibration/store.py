@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from vicheck.calibration.chunk_files import Arrays, decode_chunk, encode_chunk
+from vicheck.array_files import Arrays, decode_arrays, encode_arrays
 from vicheck.calibration.claims import Claims
 from vicheck.calibration.manifest import Run, find_or_begin_run
 from vicheck.calibration.refusals import explaining_refusals
@@ -22,6 +22,7 @@ from vicheck.durable_files import (
     remove_if_possible,
     whole_file,
 )
+from vicheck.errors import UnreadableError
 
 __all__ = ["Store"]
 
@@ -118,9 +119,13 @@ class Store:
                 content = path.read_bytes()
             except FileNotFoundError:
                 return None
-        arrays = decode_chunk(content, self._label(index))
-        if arrays is None:
-            self._set_aside(index)
+        try:
+            label, arrays = decode_arrays(content)
+        except UnreadableError:
+            label, arrays = {}, {}
+        if label != self._label(index):  # damaged, or another chunk, or another run's
+            self.set_aside(index)
+            return None
         return arrays
 
     def write(self, index: int, arrays: Mapping[str, ArrayLike]) -> None:
@@ -139,12 +144,22 @@ class Store:
         StoreError
             If the system refuses: disk full, no permission. Other chunks are not affected.
         """
-        content = encode_chunk(arrays, self._label(index))
+        content = encode_arrays(arrays, self._label(index))
         if self.read(index) is not None:
             return
         path = self._chunk(index)
         with explaining_refusals("write", path), whole_file(path) as file:
             file.write(content)
+
+    def set_aside(self, index: int) -> None:
+        """Rename a chunk's file to ``*.damaged``, because what it holds cannot be used."""
+        path = self._chunk(index)
+        if index not in self.damaged:
+            self.damaged.append(_as_index(index))
+        try:
+            os.replace(path, path.with_suffix(".damaged"))
+        except OSError:
+            remove_if_possible(path)
 
     def claim(self, index: int) -> bool:
         """Say that this process is about to do a chunk; tell whether it should.
@@ -185,15 +200,6 @@ class Store:
     def _files(self) -> list[Path]:
         with explaining_refusals("read", self.path):
             return list(self.path.iterdir())
-
-    def _set_aside(self, index: int) -> None:
-        path = self._chunk(index)
-        if index not in self.damaged:
-            self.damaged.append(_as_index(index))
-        try:
-            os.replace(path, path.with_suffix(".damaged"))
-        except OSError:
-            remove_if_possible(path)
 
     def _tidy(self) -> None:
         """Remove what killed processes have left, as far as the directory lets us."""

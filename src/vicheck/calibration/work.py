@@ -33,6 +33,12 @@ __all__ = ["Arrays", "Work", "seeds_of"]
 Arrays = dict[str, NDArray[Any]]
 """The result of a chunk: arrays whose first axis is over its datasets."""
 
+_KINDS = {"dataset": "i", "seed": "i", "probability": "f", "status": "U", "message": "U"} | (
+    dict.fromkeys(
+        ("khat", "symmetric_kl", "num_evaluations", "gradient_norm", "sampling_error"), "if"
+    )
+)
+"""The arrays of a chunk, and of which kinds they are."""
 _COMPILING = threading.Lock()
 _COMPILED = Recent()
 """What is compiled in this process."""
@@ -85,6 +91,22 @@ class Work:
             "seed": seeds[:count],
             "made_on": np.full(count, made_on()),
         } | arrays
+
+    def is_chunk(self, index: int, arrays: Arrays) -> bool:
+        """Whether arrays from a file can be a chunk of this work, by names, types and shapes."""
+        start = index * self.chunk_size
+        count = min(self.chunk_size, self.num_datasets - start)
+        wide = (count, len(self.quantities.names))
+        return (
+            all(name in arrays and arrays[name].dtype.kind in _KINDS[name] for name in _KINDS)
+            and all(
+                array.shape == (wide if name == "probability" else (count,))
+                for name, array in arrays.items()
+            )
+            and np.array_equal(arrays["dataset"], np.arange(start, start + count))
+            and np.array_equal(arrays["seed"], seeds_of(self.seed, start, count))
+            and {*arrays["status"].tolist()} <= {*FitStatus.__members__}
+        )
 
     @property
     def _in_batches(self) -> bool:

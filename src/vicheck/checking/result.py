@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.checking.moments import moments_table, unknown_moments, worst_first
-from vicheck.errors import InputFileError
+from vicheck.checking.saved import RECORDS, load_fields, save_fields
 from vicheck.plain_text import plain
 from vicheck.provenance import Provenance
 from vicheck.records import (
@@ -26,7 +23,6 @@ from vicheck.records import (
     Predictive,
     PsisResult,
     PsisStatus,
-    Record,
     Verdict,
 )
 from vicheck.stats.divergences import divergences
@@ -43,7 +39,6 @@ __all__ = ["Check"]
 
 Floats = NDArray[np.float64]
 
-_FORMAT = 1
 _ROWS_SHOWN = 12
 
 
@@ -246,83 +241,25 @@ class Check:
         return replace(self, command=command)
 
     def save(self, path: str | Path) -> None:
-        """Write everything to one file (``.npz``), which `Check.load` reads back."""
-        described = {
-            "format": _FORMAT,
-            "shapes": {name: list(shape) for name, shape in self.shapes.items()},
-            "names": list(self.names),
-            "khat_growth": {str(size): khat for size, khat in self.khat_growth.items()},
-            "title": self.title,
-            "notes": list(self.notes),
-            "unnormalized": self.unnormalized,
-            "extra": self.extra,
-        }
-        described |= {
-            name: None if record is None else record.to_dict()
-            for name, record in self._records().items()
-        }
-        arrays: dict[str, Any] = {
-            "log_p": self.log_p,
-            "log_q": self.log_q,
-            "values": self.values,
-            "elbo_trace": self.elbo_trace,
-        }
-        with Path(path).open("wb") as file:
-            np.savez(file, description=np.array(json.dumps(described)), **arrays)
+        """Write everything to one file (``.npz``), which `Check.load` reads back.
+
+        The same content gives the same bits; an old file stays until the new one is complete.
+        """
+        save_fields(path, self)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what `save` has written; the weights are computed again from the densities."""
-        try:
-            with np.load(path) as file:
-                described = json.loads(str(file["description"]))
-                names = ("log_p", "log_q", "values", "elbo_trace")
-                arrays = {name: file[name] for name in names if name in file or name != names[-1]}
-        except (BadZipFile, EOFError, KeyError, TypeError, ValueError) as error:
-            raise InputFileError(f"{path} is not a check that vicheck has saved") from error
-        if described["format"] != _FORMAT:
-            raise InputFileError(
-                f"{path} has format {described['format']}, this version reads {_FORMAT}"
-            )
-        kinds: dict[str, type[Record]] = {
-            "convergence": Convergence,
-            "pooled": PooledModes,
-            "predictive": Predictive,
-            "provenance": Provenance,
-        }
-        try:
-            records: dict[str, Any] = {
-                name: kind.from_dict(described[name])
-                for name, kind in kinds.items()
-                if described.get(name) is not None  # files of version 0.2.0 have no provenance
-            }
-        except TypeError as error:  # a field that this version does not know
-            raise InputFileError(f"{path} was saved by another version of vicheck") from error
-        with np.errstate(invalid="ignore"):
-            smoothed = psis_quietly(arrays["log_p"] - arrays["log_q"])
-        return cls(
-            **arrays,
-            shapes={name: tuple(shape) for name, shape in described["shapes"].items()},
-            names=tuple(described["names"]),
-            psis=smoothed,
-            khat_growth={
-                int(size): np.nan if khat is None else khat
-                for size, khat in described["khat_growth"].items()
-            },
-            title=described["title"],
-            notes=tuple(described["notes"]),
-            unnormalized=described.get("unnormalized", ""),  # not in files of version 0.2.0
-            extra=described["extra"],
-            **records,
-        )
+        """Read what `save` has written; the weights are computed again from the densities.
 
-    def _records(self) -> Mapping[str, Any]:
-        return {
-            "convergence": self.convergence,
-            "pooled": self.pooled,
-            "predictive": self.predictive,
-            "provenance": self.provenance,
-        }
+        Raises
+        ------
+        InputFileError
+            If the file is damaged or holds anything else.
+        """
+        found = load_fields(path)
+        with np.errstate(invalid="ignore"):
+            smoothed = psis_quietly(found["log_p"] - found["log_q"])
+        return cls(psis=smoothed, **found)
 
     def to_dict(self) -> dict[str, Any]:
         """Return numbers, findings and the table of moments as plain values, without the draws."""
@@ -340,7 +277,7 @@ class Check:
             "moments": self.moments.to_dict(orient="index"),
         } | {
             name: None if record is None else record.to_dict()
-            for name, record in self._records().items()
+            for name, record in ((name, getattr(self, name)) for name in RECORDS)
         }
 
     def _repr_html_(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
-from zipfile import BadZipFile, ZipFile
 
 import typer
 from rich.text import Text
@@ -85,19 +84,18 @@ def _report(
 
 
 def _kind(path: str) -> str:
-    """Tell what a file holds by the names of its arrays."""
+    """Tell what a file holds by its description."""
+    from vicheck.array_files import result_kind
+
     try:
-        with ZipFile(path) as archive:
-            names = set(archive.namelist())
+        kind = result_kind(path)
     except OSError as error:
         fail_to_read(path, error)
-    except BadZipFile:
-        raise InputFileError(f"{path} is not a .npz file", hint=_SAVE) from None
-    if "description.npy" in names and "probability.npy" in names:
-        return "calibration"
-    if {"description.npy", "log_p.npy", "log_q.npy"} <= names:
-        return "check"
-    raise InputFileError(f"{path} holds neither a check nor a calibration", hint=_SAVE)
+    except InputFileError as error:
+        raise InputFileError(error.sentence, hint=error.hint or _SAVE) from None
+    if kind not in ("check", "calibration"):
+        raise InputFileError(f"{path} holds neither a check nor a calibration", hint=_SAVE)
+    return kind
 
 
 def _load(kind: str, path: str) -> Check | Calibration:

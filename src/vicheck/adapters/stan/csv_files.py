@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -35,13 +36,15 @@ _ANNOUNCED = {_ADVI: "output_samples", _LAPLACE: "draws", _PATHFINDER: "num_draw
 """The setting with the number of draws."""
 
 _SETTING = re.compile(r"#\s*(?P<key>\w+)\s*=\s*(?P<value>.*?)\s*(?:\(Default\))?\s*")
-_BETWEEN_NAMES = re.compile(r",(?![^\[]*\])")
-"""A comma that is not inside of brackets."""
+_INDICES = re.compile(r"\[[^\[\]]*\]")
+"""Brackets, whose commas are not between names."""
 
 _FULL_PRECISION = 15
 """Significant digits from which on a number is as good as not rounded."""
 _DIGITS_FROM = 200
 """Draws in which the digits are counted; zeros at the end are not printed, so not in one alone."""
+_CELLS_SEEN = 100_000
+"""At most, of the numbers in these draws."""
 _NUM_PERTURBATIONS = 50
 _HARMLESS_ROUNDING = 1e-6
 """Rounding errors of log densities that cannot move khat in its second decimal."""
@@ -174,7 +177,8 @@ def _parsed(content: bytes, name: str) -> _Table:
             numbered.append((number, line))
     if not numbered:
         raise InputFileError(f"{name} holds no data, only comments")
-    names = [cell.strip(' "') for cell in _BETWEEN_NAMES.split(numbered[0][1])]
+    joined = _INDICES.sub(lambda found: found[0].replace(",", "\0"), numbered[0][1])
+    names = [cell.strip(' "').replace("\0", ",") for cell in joined.split(",")]
     rows = numbered[1:]
     settings: dict[str, str] = {}
     for match in filter(None, map(_SETTING.fullmatch, comments)):
@@ -226,7 +230,8 @@ def _is_number(cell: str) -> bool:
 
 def _significant_digits(lines: Iterable[str]) -> int:
     """Count the digits of the number that has most of them."""
-    mantissas = (re.split("[eE]", cell)[0] for line in lines for cell in line.split(","))
+    cells = islice((cell for line in lines for cell in line.split(",")), _CELLS_SEEN)
+    mantissas = (re.split("[eE]", cell)[0] for cell in cells)
     digits = (re.sub(r"\D", "", mantissa).lstrip("0") for mantissa in mantissas)
     return min(max(map(len, digits), default=0), _FULL_PRECISION)
 
@@ -271,7 +276,7 @@ def _kind(table: _Table) -> tuple[str, str]:
 
 def _refuse_pathfinder(table: _Table) -> None:
     """Refuse draws that are not from one approximation with its own density at each."""
-    num_paths = int(table.settings.get("num_paths", "1"))
+    num_paths = _count(table.settings.get("num_paths", "1"))
     if _ONE_PATH in table.comments:
         num_paths = 1
     if num_paths > 1 and not (table.says_no("psis_resample") or table.says_no("calculate_lp")):
@@ -332,8 +337,7 @@ def _without_mean(table: _Table) -> tuple[_Table, Floats | None]:
 
 def _count_notes(table: _Table, kind: tuple[str, str]) -> list[str]:
     """Compare the number of draws with the one announced."""
-    announced = table.settings.get(_ANNOUNCED[kind], "")
-    expected = int(announced) if announced.isdigit() else 0
+    expected = _count(table.settings.get(_ANNOUNCED[kind], ""))
     if len(table.numbers) >= expected:
         return []
     if table.cut:
@@ -345,6 +349,11 @@ def _count_notes(table: _Table, kind: tuple[str, str]) -> list[str]:
         f"The file announces {expected} draws and holds {len(table.numbers)}: the run was stopped, "
         "or some were removed."
     ]
+
+
+def _count(setting: str) -> int:
+    """Return the number that a setting says, or 0."""
+    return int(setting) if re.fullmatch("[0-9]{1,18}", setting) else 0
 
 
 def _restored(
