@@ -3,6 +3,7 @@
 import types
 from functools import partial
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -173,6 +174,16 @@ def test_a_run_that_goes_on_on_another_machine_says_so(tmp_path, monkeypatch):
     # What is complete is only read, wherever that is; and the result remembers.
     again = vsbc(model, **options, store=tmp_path)
     assert again.provenance.settings["computed on"] == told
+
+
+def test_a_run_that_goes_on_under_other_random_numbers_of_jax_is_the_same_bits(tmp_path):
+    model = vicheck.from_numpyro(with_globals)
+    options = {"num_datasets": 8, "chunk_size": 4, "num_draws": 50, "progress": False}
+    alone = vsbc(model, **options, store=tmp_path)
+    (tmp_path / "chunk-000001.bin").unlink()
+    with jax.threefry_partitionable(False), jax.default_prng_impl("rbg"):
+        again = vsbc(model, **options, store=tmp_path)
+    np.testing.assert_array_equal(again.probabilities, alone.probabilities)
 
 
 def test_results_of_several_machines_are_merged_with_their_names(monkeypatch):
