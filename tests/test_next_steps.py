@@ -1,5 +1,7 @@
 """The next step as a line of Python: each is run where it is proposed."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -122,6 +124,14 @@ def test_after_a_calibration(level, family, posterior, part):
     proposed = line_after_calibration(level, family, posterior=posterior, unconverged=0)
     assert part in proposed if part else proposed == ""
     compile(proposed, "line", "exec")
+
+
+def test_after_a_calibration_of_a_large_model():
+    line = partial(
+        line_after_calibration, "unreliable", "mean_field", posterior=False, unconverged=0
+    )
+    assert line(richer="low_rank") == 'calibration = vicheck.vsbc(model, family="low_rank")'
+    assert "vicheck.reference(model)" in line(richer="")
 
 
 def test_after_a_calibration_without_a_verdict():

@@ -160,6 +160,7 @@ class Calibration:
             posterior=self.data.attrs.get("kind") == "posterior",
             solver=str(self.data.attrs.get("solver", "")),
             family=str(self.data.attrs.get("family", "")),
+            richer=str(self.data.attrs.get("richer", "full_rank")),
         )
 
     @property

@@ -32,7 +32,7 @@ from vicheck.provenance import versions_of
 from vicheck.vi.deterministic import Deterministic
 from vicheck.vi.fit import fit as fit_model
 from vicheck.vi.fit import make_solver
-from vicheck.vi.kinds import kind_of
+from vicheck.vi.kinds import kind_of, richer_than
 
 __all__ = ["vsbc"]
 
@@ -335,6 +335,7 @@ def _calibration(work: Work, chunks: list[Arrays], described: dict[str, Any]) ->
             "version": described["versions"]["vicheck"],
             "versions": json.dumps(versions_of("numpy", "scipy", "jax", "numpyro")),
             "made_on": json.dumps(machines),
+            "richer": richer_than(work.family, work.model.dim),
             "title": f"{who} on {work.num_datasets} simulated datasets ({seen}), {where}",
         },
     )

@@ -105,6 +105,9 @@ def _require_attributes(attributes: dict[str, Any]) -> None:
         text = attributes.get(name) or "{}"
         if not isinstance(text, str) or not isinstance(parse_json(text), dict):
             raise ValueError(f"{name} of attrs is no object")
+    machines = parse_json(str(attributes.get("made_on") or "[]"))
+    if not isinstance(machines, list) or not all(isinstance(each, str) for each in machines):
+        raise ValueError("made_on of attrs is no list of names")
     number = attributes.get("num_draws", 1)
     if type(number) is not int or not 0 < number < 2**63:
         raise ValueError("num_draws of attrs is no number of draws")

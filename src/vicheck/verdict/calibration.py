@@ -57,6 +57,7 @@ def judge_calibration(
     posterior: bool = False,
     solver: str = "deterministic",
     family: str = "mean_field",
+    richer: str = "full_rank",
 ) -> Verdict:
     """Turn the tests of calibration probabilities into a verdict.
 
@@ -82,6 +83,8 @@ def judge_calibration(
         Whether parameters were drawn from a fitted q and not from the prior.
     solver, family
         What the fits were made with, for hints.
+    richer
+        The family to try next, if there is one for that many parameters.
     """
     failures = judge_failures(statuses, solver)
     fits = [
@@ -113,7 +116,7 @@ def judge_calibration(
         main, found = _judge_joint(good, khat), []
     level: Level = "unreliable" if len(biased) else "good" if main.severity == "ok" else "usable"
     findings = (main, *found, *_judge_gaps(tests, num_used), *_judge_ks(tests, ks_size), *fits)
-    code = line_after_calibration(level, family, posterior=posterior, unconverged=0)
+    code = line_after_calibration(level, family, posterior=posterior, unconverged=0, richer=richer)
     return Verdict(level, main.sentence, main.hint, findings, code)
 
 

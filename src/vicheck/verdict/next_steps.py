@@ -61,19 +61,21 @@ def line_after_check(
     return _line_for_fit(result, convergence, settled)
 
 
-def line_after_calibration(level: Level, family: str, *, posterior: bool, unconverged: int) -> str:
+def line_after_calibration(
+    level: Level, family: str, *, posterior: bool, unconverged: int, richer: str = "full_rank"
+) -> str:
     """Return the line that comes next after a calibration, or nothing.
 
-    ``family`` is empty for fits by a function of the user's.
+    ``family`` is empty for fits by a function of the user's, and ``richer`` where no family is.
     """
     if level == "none":
         more = "calibration = vicheck.vsbc(model, num_datasets=1000)" if family else ""
         return "calibration.failures" if unconverged else more
     if not family:
         return ""
-    if level == "unreliable" and family != "full_rank":
+    if level == "unreliable" and richer not in ("", family):
         also = ", posterior=True" if posterior else ""
-        return f'calibration = vicheck.vsbc(model, family="full_rank"{also})'
+        return f'calibration = vicheck.vsbc(model, family="{richer}"{also})'
     if level == "unreliable":
         return _NUTS
     return f"check = vicheck.check(vicheck.fit(model, data{_option(family=family)}))"
