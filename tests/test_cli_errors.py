@@ -48,7 +48,9 @@ def place(tmp_path_factory):
     calibration(seed=1).save(directory / "vsbc.npz")
     calibration(seed=2).save(directory / "vsbc2.npz")
     content = (directory / "vsbc.npz").read_bytes()
-    (directory / "flipped.npz").write_bytes(content.replace(b"mean_field", b"mean_fjeld"))
+    at = content.index(b"probability.npy") + 500
+    flipped = content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+    (directory / "flipped.npz").write_bytes(flipped)
     (directory / "cut.npz").write_bytes(content[:-500])
     np.savez(directory / "old.npz", description=np.array("{}"), probability=np.ones(3))
     return directory

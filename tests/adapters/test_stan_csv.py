@@ -445,3 +445,20 @@ def test_rounding_that_moves_khat_is_noted():
     assert any("6 significant digits, too few" in note for note in coarse.notes)
     assert any("sig_figs=18" in note for note in coarse.notes)
     assert not any("significant digits" in note for note in fine.notes)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("theta.1", "theta.999999999999999"),
+        ("theta.1", "theta." + "9" * 5000),
+        ("theta.1", "theta" + ".1" * 3000),
+        ("# method", "#" + " " * 5000 + "x\n# method"),
+    ],
+)
+def test_odd_names_and_comments_are_no_trap(tmp_path, old, new):
+    text = (REFERENCE / "eight_schools_cp_meanfield.csv").read_text()
+    lines = text.splitlines(keepends=True)
+    path = tmp_path / "odd.csv"
+    path.write_text("".join(line.replace(old, new, 1) for line in ["# method\n", *lines]))
+    assert read_stan_csv(path).num_draws > 0

@@ -215,7 +215,7 @@ class _Problem:
             blocks.append(np.ones((len(u), 1)))
         q, r = np.linalg.qr(w * np.concatenate(blocks, axis=1))
         pivots = np.abs(np.diag(r))
-        if pivots.min() <= 1e-12 * pivots.max():
+        if not np.isfinite(r).all() or pivots.min() <= 1e-12 * pivots.max():
             return None
         target = self.density[rows] - (self.peak or 0.0)
         coefficients = linalg.solve_triangular(r, q.T @ (w[:, 0] * target))

@@ -35,7 +35,7 @@ _ONE_PATH = "seconds (Pathfinder)"
 _ANNOUNCED = {_ADVI: "output_samples", _LAPLACE: "draws", _PATHFINDER: "num_draws"}
 """The setting with the number of draws."""
 
-_SETTING = re.compile(r"#\s*(?P<key>\w+)\s*=\s*(?P<value>.*?)\s*(?:\(Default\))?\s*")
+_WORD = re.compile(r"\w+")
 _INDICES = re.compile(r"\[[^\[\]]*\]")
 """Brackets, whose commas are not between names."""
 
@@ -181,8 +181,10 @@ def _parsed(content: bytes, name: str) -> _Table:
     names = [cell.strip(' "').replace("\0", ",") for cell in joined.split(",")]
     rows = numbered[1:]
     settings: dict[str, str] = {}
-    for match in filter(None, map(_SETTING.fullmatch, comments)):
-        settings.setdefault(match["key"], match["value"])
+    for comment in comments:
+        key, equals, value = (part.strip() for part in comment[1:].partition("="))
+        if equals and _WORD.fullmatch(key):
+            settings.setdefault(key, value.removesuffix("(Default)").rstrip())
     return _Table(
         file=name,
         settings=settings,

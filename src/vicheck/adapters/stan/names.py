@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from vicheck.model import labels
 
 __all__ = ["StanArray", "arrays_of", "flatten"]
 
@@ -18,6 +17,10 @@ Floats = NDArray[np.float64]
 
 _DOTTED = re.compile(r"(?P<name>.+?)(?P<index>(?:\.[1-9]\d*)+)")
 _BRACKETED = re.compile(r"(?P<name>.+)\[(?P<index>[1-9]\d*(?:\s*,\s*[1-9]\d*)*)\]")
+
+
+_LONGEST_NAME, _LONGEST_INDEX = 1000, 18
+"""Letters of a name that may have indices, and digits of one."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +49,14 @@ def arrays_of(names: Sequence[str]) -> dict[str, StanArray]:
     groups: dict[str, StanArray] = {}
     for name, elements in found.items():
         ranks = {len(index) for index in elements}
-        shape = tuple(np.max(list(elements), axis=0) + 1) if len(ranks) == 1 else ()
-        whole = len(elements) == np.prod(shape, dtype=int) and len(ranks) == 1
-        if whole:
-            order = [elements[index] for index in np.ndindex(*map(int, shape))]
-            groups[name] = StanArray(tuple(map(int, shape)), tuple(order))
+        alike = len(ranks) == 1
+        shape = tuple(max(axis) + 1 for axis in zip(*elements, strict=alike))
+        if alike and len(elements) == prod(shape):
+            order = [elements[index] for index in np.ndindex(*shape)]
+            groups[name] = StanArray(shape, tuple(order))
         else:
             groups |= {
-                labels({name: tuple(i + 1 for i in index)})[-1]: StanArray((), (column,))
+                f"{name}[{', '.join(map(str, index))}]" if index else name: StanArray((), (column,))
                 for index, column in elements.items()
             }
     return groups
@@ -69,7 +72,10 @@ def flatten(values: Mapping[str, Any], groups: Mapping[str, StanArray]) -> Float
 
 def _split(text: str) -> tuple[str, tuple[int, ...]]:
     """Return name and index, from zero, of ``theta.2`` or ``theta[2]``."""
-    match = _BRACKETED.fullmatch(text) or _DOTTED.fullmatch(text)
-    if match is None:
+    if len(text) > _LONGEST_NAME:
         return text, ()
-    return match["name"], tuple(int(part) - 1 for part in re.findall(r"\d+", match["index"]))
+    match = _BRACKETED.fullmatch(text) or _DOTTED.fullmatch(text)
+    parts = re.findall(r"\d+", match["index"]) if match else []
+    if match is None or max(map(len, parts)) > _LONGEST_INDEX:
+        return text, ()
+    return match["name"], tuple(int(part) - 1 for part in parts)
