@@ -131,3 +131,22 @@ def test_the_report_knows_the_command(tmp_path, monkeypatch):
     path = STAN_FILES / "eight_schools_cp_meanfield.csv"
     call("check", path, "--report", tmp_path / "a page.html")
     assert known == [f"vicheck check {path} --report '{tmp_path / 'a page.html'}'"]
+
+
+def test_a_file_that_holds_its_library_up_for_ever_is_refused(monkeypatch):
+    """Damaged so that HDF5 goes round in circles; a later version may find that out itself."""
+    monkeypatch.setattr("vicheck.cli.check._OPENING", 10)
+    path = Path(__file__).parent / "reference" / "endless.nc"
+    done = call("check", path)
+    assert done.returncode == 65
+    assert "endless.nc" in done.stderr
+
+
+def test_a_file_that_crashes_its_library_is_refused(monkeypatch, tmp_path):
+    path = tmp_path / "fit.nc"
+    path.write_bytes(b"CDF")
+    crashed = subprocess.CompletedProcess([], -signal.SIGSEGV)
+    monkeypatch.setattr("vicheck.cli.check.subprocess.run", lambda *_, **__: crashed)
+    done = call("check", path, XLA_FLAGS="")  # which would be tried by a process too
+    assert done.returncode == 65
+    assert "the library that reads it crashes" in done.stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +11,7 @@ import typer
 
 from vicheck.cli.answering import Report, Save, answer, require_places
 from vicheck.cli.application import app
-from vicheck.cli.failing import EX_USAGE, fail, fail_to_read
+from vicheck.cli.failing import EX_DATAERR, EX_USAGE, fail, fail_to_read
 from vicheck.cli.loading import (
     Data,
     Family,
@@ -127,9 +129,27 @@ def _stan_csv(path: str) -> Draws:
 def _arviz(path: str) -> Draws:
     from vicheck.adapters.arviz import from_arviz
 
+    _try_to_open(path)
     return from_arviz(path)
 
 
+def _try_to_open(path: str) -> None:
+    """Let another process open a file first: HDF5 may crash, or never end, on a damaged one."""
+    trial = "import sys, xarray; xarray.open_datatree(sys.argv[1]).close()"
+    command = [sys.executable, "-P", "-c", trial, str(Path(path).absolute())]
+    try:
+        ended = subprocess.run(command, capture_output=True, timeout=_OPENING, check=False)
+    except subprocess.TimeoutExpired:
+        reason = f"the library that reads it has not come to an end in {_OPENING} seconds"
+    else:
+        if ended.returncode >= 0:  # what the library says of it is said in its place
+            return
+        reason = "the library that reads it crashes"
+    fail(f"{path} cannot be opened: {reason}", EX_DATAERR, "it is likely damaged: write it anew")
+
+
+_OPENING = 60
+"""Seconds for opening a file of ArviZ's, which takes one or two."""
 _FITS = {".csv": _stan_csv, ".nc": _arviz}
 """How to read files of fits, by how their names end."""
 
