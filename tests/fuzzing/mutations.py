@@ -253,7 +253,8 @@ def mend_manifest(content):
     """Give a manifest the checksum that it should have, if it still is one."""
     try:
         parts = json.loads(content)
-        told = json.dumps([parts["vicheck_store"], parts["manifest"]], sort_keys=True)
+        signed = [parts["vicheck_store"], parts["manifest"], parts["begun_on"]]
+        told = json.dumps(signed, sort_keys=True)
         parts["sha256"] = sha256(told.encode()).hexdigest()
         return json.dumps(parts).encode()
     except (ValueError, TypeError, KeyError, RecursionError):
