@@ -48,7 +48,7 @@ def place(tmp_path_factory):
     calibration(seed=1).save(directory / "vsbc.npz")
     calibration(seed=2).save(directory / "vsbc2.npz")
     content = (directory / "vsbc.npz").read_bytes()
-    at = content.index(b"probability.npy") + 500
+    at = content.index(b"probability.npy") + 200
     flipped = content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
     (directory / "flipped.npz").write_bytes(flipped)
     (directory / "cut.npz").write_bytes(content[:-500])

@@ -26,7 +26,7 @@ ALLOWED = {
     "draws": {"records"},
     "records": {"errors", "plain_text"},
     "provenance": {"records"},
-    "processor": {"provenance"},
+    "processor": set(),
     "model": {"compiling", "errors", "jax_settings", "records"},
     "stats": {"cache", "records", "errors"},
     "vi": {"compiling", "interrupts", "model", "records", "errors"},

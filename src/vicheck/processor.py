@@ -7,9 +7,8 @@ import os
 import platform
 import re
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
-
-from vicheck.provenance import installed_version
 
 __all__ = ["digest_of_processor", "made_on"]
 
@@ -47,7 +46,7 @@ def _described(xla_flags: str, *settings: str | None) -> str:
     widest = next((name for flag, name in _WIDEST.items() if flag in flags), "")
     told = re.findall(r"--xla_cpu_(?:max_isa|enable_fast_math|prefer_vector_width)=\S+", xla_flags)
     told += [f"{name}={value}" for name, value in zip(_SETTINGS, settings, strict=True) if value]
-    libraries = [f"{name} {installed_version(name)}" for name in _LIBRARIES]
+    libraries = [f"{name} {version(name)}" for name in _LIBRARIES]
     kind = f"{platform.machine()} {widest}".strip()
     return ", ".join([f"{kind} ({digest_of_processor()})", *libraries, *told])
 

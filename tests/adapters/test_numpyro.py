@@ -11,8 +11,8 @@ from numpyro.infer.util import potential_energy
 from scipy import stats
 from scipy.special import expit, logsumexp
 
-from vicheck import model as model_module
 from vicheck.adapters.numpyro.models import from_numpyro
+from vicheck.compiling import num_compiled
 from vicheck.errors import ModelError
 from vicheck.model import double_precision, unravel
 from vicheck.paper import models
@@ -149,11 +149,11 @@ def test_log_density_equals_numpyros_own(case, rng):
 
 def test_new_data_needs_no_new_program(schools):
     schools.log_density(np.zeros(10))
-    compiled = model_module._log_densities.jitted()._cache_size()
+    compiled = num_compiled()
     other = schools.given({"y": 2 * Y})
     value = other.log_density(np.zeros(10))
     assert other.program is schools.program
-    assert model_module._log_densities.jitted()._cache_size() == compiled
+    assert num_compiled() == compiled
     assert value == from_numpyro(models.eight_schools_centred, SIGMA, 2 * Y).log_density(
         np.zeros(10)
     )
@@ -164,9 +164,9 @@ def test_equal_programs_share_compiled_code(schools):
     same = from_numpyro(models.eight_schools_centred, y=Y + 1.0, sigma=SIGMA)
     assert same.program == schools.program
     assert hash(same.program) == hash(schools.program)
-    compiled = model_module._log_densities.jitted()._cache_size()
+    compiled = num_compiled()
     same.log_density(np.zeros(10))
-    assert model_module._log_densities.jitted()._cache_size() == compiled
+    assert num_compiled() == compiled
     other = from_numpyro(models.eight_schools_centred, SIGMA, Y, tau_scale=1.0)
     assert other.program != schools.program
     assert other.log_density(np.zeros(10)) != schools.log_density(np.zeros(10))

@@ -59,7 +59,7 @@ def ascend(model, q, noise, eta, tolerant=False):
         state = stan_advi._begin(jax.tree.map(jnp.asarray, q))
         count = len(noise)
         state, _ = stan_advi._ascend(
-            model.program, 1, state, noise, 0, eta, count, tolerant, model.data
+            (model.program, 1), state, noise, 0, eta, count, tolerant, model.data
         )
         return jax.tree.map(np.asarray, state)
 

@@ -33,8 +33,10 @@ __all__ = ["Arrays", "Work", "seeds_of"]
 Arrays = dict[str, NDArray[Any]]
 """The result of a chunk: arrays whose first axis is over its datasets."""
 
-_KINDS = {"dataset": "i", "seed": "i", "probability": "f", "status": "U", "message": "U"} | (
-    dict.fromkeys(
+_KINDS = (
+    {"dataset": "i", "seed": "i", "probability": "f"}
+    | dict.fromkeys(("made_on", "status", "message"), "U")
+    | dict.fromkeys(
         ("khat", "symmetric_kl", "num_evaluations", "gradient_norm", "sampling_error"), "if"
     )
 )
