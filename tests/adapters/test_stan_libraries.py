@@ -12,7 +12,8 @@ import pytest
 import vicheck
 from vicheck.adapters.stan import compiler
 from vicheck.adapters.stan.bridge import Bridge
-from vicheck.adapters.stan.compiler import compile_program, digest_of, translate
+from vicheck.adapters.stan.compiler import compile_program, library_name, translate
+from vicheck.adapters.stan.sources import CompiledProgram
 from vicheck.errors import CacheWarning, ModelError
 
 PROGRAM = Path(__file__).parents[2] / "docs" / "eight_schools.stan"
@@ -38,7 +39,7 @@ def cache(monkeypatch, tmp_path):
 def planted(cache):
     """A library that somebody has put where that of the program will be looked for."""
     cache.mkdir(parents=True)
-    path = cache / f"{digest_of(translate(PROGRAM))}.so"
+    path = cache / library_name(translate(PROGRAM))
     path.write_bytes(b"planted")
     return path
 
@@ -133,3 +134,13 @@ def test_bridgestan_is_not_asked_where_others_can_put_a_library(tmp_path, monkey
     with pytest.raises(ModelError, match=f"{OPEN} {tmp_path}, where BridgeStan keeps"):
         vicheck.from_stan(tmp_path / "x.stan")
     assert asked == []
+
+
+def test_a_library_belongs_to_one_place_of_stans_own(monkeypatch, tmp_path):
+    """It loads them from there: another environment makes one of its own, of the same program."""
+    code = translate(PROGRAM)
+    here = library_name(code)
+    monkeypatch.setattr("vicheck.adapters.stan.compiler._home", lambda: tmp_path)
+    assert library_name(code) != here
+    one, other = (CompiledProgram(f"{tmp_path}/{name}") for name in (here, library_name(code)))
+    assert one.identity == other.identity

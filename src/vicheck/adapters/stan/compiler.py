@@ -17,7 +17,7 @@ from pathlib import Path
 from vicheck.cache import is_private, private_directory
 from vicheck.errors import CacheError, CacheWarning, ModelError, require_extra
 
-__all__ = ["compile_program", "digest_of", "translate"]
+__all__ = ["compile_program", "digest_of", "library_name", "translate"]
 
 _BRIDGE = Path(__file__).with_name("bridge.cpp")
 _FLAGS = (
@@ -36,7 +36,7 @@ def compile_program(path: Path) -> Path:
     """
     require_extra("stan")
     code = translate(path)
-    library = _directory() / f"{digest_of(code)}.so"
+    library = _directory() / library_name(code)
     if not is_private(library):
         with _alone(library.with_suffix(".lock")):
             if not is_private(library):  # another process may have made it meanwhile
@@ -80,6 +80,15 @@ def translate(path: Path) -> str:
     # A name may begin with a dash: behind ./ it is no option.
     command += ["--filename-in-msg", path.name, f"./{program.name}"]
     return _run(command, path, directory=program.parent)
+
+
+def library_name(code: str) -> str:
+    """Return the name of a program's library: it belongs to one place of Stan's own libraries.
+
+    It loads them from there, and would find nothing, or another's, once that place is gone.
+    """
+    place = hashlib.sha256(str(_home()).encode()).hexdigest()[:8]
+    return f"{digest_of(code)}-{place}.so"
 
 
 def digest_of(code: str) -> str:

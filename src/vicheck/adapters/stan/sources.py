@@ -98,7 +98,7 @@ class CompiledProgram:
 
     @property
     def identity(self) -> str:
-        return Path(self.library).stem
+        return Path(self.library).stem.partition("-")[0]  # wherever Stan's libraries are
 
     def model(self, data: Mapping[str, Any]) -> StanModel:
         return _MODELS.get(
