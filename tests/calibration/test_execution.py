@@ -116,7 +116,7 @@ def test_other_processes_give_the_same_bits(reference, tmp_path):
 def dask():
     with (
         LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,
         Client(cluster) as client,
     ):
