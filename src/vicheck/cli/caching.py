@@ -24,6 +24,17 @@ _WRITING = 60.0
 """Seconds after which nobody is still writing an entry."""
 
 
+_TRIAL = """
+try:
+    from jaxlib import xla_client
+    xla_client.make_cpu_client()
+except (AttributeError, ImportError, TypeError):
+    import jax
+    jax.devices()
+"""
+"""Makes XLA read its flags; without JAX, whose loading takes seconds, where that can be done."""
+
+
 def keep_compiled_code() -> None:
     """Tell JAX, before it is loaded, to keep compiled code in the user's cache directory.
 
@@ -59,9 +70,9 @@ def require_flags() -> None:
     Nothing can keep it from that, so another process tries.
     """
     flags = os.environ.get("XLA_FLAGS", "").strip()
-    if not flags:
+    if not flags or "jax" in sys.modules:  # which has read them already
         return
-    trial = [sys.executable, "-P", "-c", "import jax; jax.devices()"]
+    trial = [sys.executable, "-P", "-c", _TRIAL]
     done = subprocess.run(trial, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if "XLA_FLAGS" in line]
