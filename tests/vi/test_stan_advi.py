@@ -42,7 +42,7 @@ def gaussian():
 
 def solve(options, model, family="mean_field", seed=0, report=silent):
     with double_precision():
-        return options.solve(model, kind_of(family, model.dim, None), seed, report)
+        return options.solve(model.snapshot(), kind_of(family, model.dim, None), seed, report)
 
 
 draw = jax.jit(lambda q, key, num_draws: q.sample_and_log_prob(key, num_draws), static_argnums=2)

@@ -47,7 +47,8 @@ def gaussian():
 
 def solve(options, model, family="mean_field", seed=0, report=silent):
     with double_precision():
-        solution = options.solve(model, kind_of(family, model.dim, None), seed, report)
+        kind = kind_of(family, model.dim, None)
+        solution = options.solve(model.snapshot(), kind, seed, report)
         return solution, np.asarray(solution.q.loc), np.asarray(solution.q.sd)
 
 
