@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
 from types import UnionType
-from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -479,14 +479,15 @@ def _decode(value: Any, hint: Any) -> Any:
     origin, parts = get_origin(hint), get_args(hint)
     if hint is Any or (origin is Literal and value in parts):
         return value
-    if origin is UnionType:  # of a type and None
+    if origin in (UnionType, Union):  # of a type and None
         return None if value is None else _decode(value, parts[0])
     if origin is None:
         return _decode_single(value, hint)
     if origin is dict and isinstance(value, dict):
         kind = parts[0]  # of the keys, which JSON has as text
         return {kind(key): _decode(item, parts[1]) for key, item in value.items()}
-    if origin not in (np.ndarray, tuple) or not isinstance(value, list):
+    # An array's type has its alias as origin where that is a type of its own, from NumPy 2.5 on.
+    if origin not in (np.ndarray, NDArray, tuple) or not isinstance(value, list):
         raise TypeError(f"expected {hint}, got {type(value).__name__}")
     if origin is tuple:
         return tuple(_decode(item, parts[0]) for item in value)
