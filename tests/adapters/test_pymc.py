@@ -592,3 +592,16 @@ def test_a_fit_that_diverged(approximations):
     approx.params[0].set_value(np.array([np.nan]))
     with pytest.raises(ValueError, match="means or scales that are not finite"):
         draws_of_approximation(approx, 10, 0)
+
+
+def test_a_changed_value_in_the_model_is_seen():
+    """Exact: 15 / (3 + 1 / sd^2)."""
+    with pm.Model() as model:
+        sd = pm.Data("sd", 1.0)
+        mu = pm.Normal("mu", 0.0, sd)
+        pm.Normal("outcome", mu, 1.0, observed=np.full(3, 5.0))
+    for value in (1.0, 100.0, 1.0):
+        with model:
+            pm.set_data({"sd": value})
+        fit = vicheck.fit(vicheck.from_pymc(model), num_starts=1)
+        assert fit.mean[0] == pytest.approx(15.0 / (3.0 + value**-2), abs=0.05)
