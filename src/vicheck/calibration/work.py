@@ -125,13 +125,14 @@ class Work:
     def _compile(self, seeds: NDArray[np.int64]) -> None:
         """Compile everything once in a process, the longest part beside the others."""
         kind = self._kind
-        own = self._imagined(seeds)
-        program, shared = self.fitted.program, self._shared(own)
-        data = shared | jax.tree.map(lambda leaf: leaf[0], own)
-        key = (program.computation("log_density", data), self.quantities, kind, len(seeds))
+        # By what is simulated, which is traced for that anyway: every chunk comes along here.
+        simulated = self.model.program.computation("simulate", self.model.data)
+        key = (simulated, self.centre is None, self.quantities, kind, len(seeds))
         with _COMPILING:
             if key in _COMPILED:
                 return
+            own = self._imagined(seeds)
+            program, shared = self.fitted.program, self._shared(own)
 
             def compile_fits() -> None:
                 with double_precision():
