@@ -9,7 +9,8 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ __all__ = [
     "Arrays",
     "decode_arrays",
     "encode_arrays",
+    "explaining_misfits",
     "load_result",
     "result_kind",
     "save_result",
@@ -123,6 +125,17 @@ def load_result(path: str | Path, kind: str, version: int) -> tuple[dict[str, An
     if type(found) is not int or found != version:
         raise InputFileError(f"{path} has format {found!s:.20}, this version reads {version}")
     return description, arrays
+
+
+@contextmanager
+def explaining_misfits(path: str | Path, kind: str) -> Iterator[None]:
+    """Turn a `ValueError` about what a file of a result holds into an `InputFileError`."""
+    try:
+        yield
+    except ValueError as error:
+        raise InputFileError(
+            f"{path} is not a {kind} that this version of vicheck has saved", hint=str(error)
+        ) from error
 
 
 _OLD_HINT = "an earlier version wrote it otherwise: save the result again with this one"

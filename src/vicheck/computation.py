@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
-__all__ = ["Computation", "add_array", "is_installed"]
+__all__ = ["Computation", "add_array", "is_installed", "text_of"]
 
 _CALLBACKS = ("callback", "ffi_call")
 """Primitives with such names run code that JAX does not see."""
@@ -122,7 +122,7 @@ class _Reader:
         elif isinstance(value, np.ndarray | np.generic | jax.Array):
             add_array(self.digest, value)
         else:
-            self._tell(re.sub(r"0x[0-9a-f]+", "", repr(value)))
+            self._tell(text_of(value))
             self.opaque |= callable(value) and not isinstance(value, type)
 
     def _read_rule(self, rule: Any) -> None:
@@ -133,6 +133,11 @@ class _Reader:
 
     def _tell(self, *values: Any) -> None:
         self.digest.update(" ".join(map(str, values)).encode() + b"\n")
+
+
+def text_of(value: Any) -> str:
+    """Return how a value is printed, without addresses, which differ from run to run."""
+    return re.sub(r"0x[0-9a-f]+", "", repr(value))
 
 
 def add_array(digest: Any, array: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +13,7 @@ import jax
 import numpy as np
 
 from vicheck.calibration.quantities import Quantities
-from vicheck.computation import Computation, add_array, is_installed
+from vicheck.computation import Computation, add_array, is_installed, text_of
 from vicheck.model import Model
 
 __all__ = ["fingerprint_of_code", "fingerprint_of_model"]
@@ -86,7 +85,7 @@ class _CodeReader:
         if held:
             self.read(dict(sorted(held.items())), depth + 1)
         else:
-            self._tell(_text(value))
+            self._tell(text_of(value))
 
     @_read.register
     def _(self, value: types.MethodType, depth: int) -> None:
@@ -109,7 +108,7 @@ class _CodeReader:
 
     @_read.register
     def _(self, value: set | frozenset, depth: int) -> None:  # type: ignore[type-arg]
-        self._tell("set", *sorted(map(_text, value)))
+        self._tell("set", *sorted(map(text_of, value)))
 
     @_read.register
     def _(self, value: types.ModuleType | types.BuiltinFunctionType, depth: int) -> None:
@@ -196,7 +195,3 @@ def _name_of(value: Any) -> str:
     if isinstance(value, types.ModuleType):
         return value.__name__
     return f"{getattr(named, '__module__', '')}.{named.__qualname__}"
-
-
-def _text(value: Any) -> str:
-    return re.sub(r"0x[0-9a-f]+", "", repr(value))

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.array_files import Arrays, load_result, save_result
-from vicheck.errors import InputFileError
+from vicheck.array_files import Arrays, explaining_misfits, load_result, save_result
 from vicheck.json_files import parse_json
 from vicheck.records import Record
 
@@ -67,12 +66,8 @@ def load_dataset(path: str | Path) -> xr.Dataset:
         If the file holds anything else.
     """
     description, arrays = load_result(path, "calibration", _FORMAT)
-    try:
+    with explaining_misfits(path, "calibration"):
         return _dataset(_Description.from_dict(description), arrays)
-    except ValueError as error:
-        raise InputFileError(
-            f"{path} is not a calibration that this version of vicheck has saved", hint=str(error)
-        ) from error
 
 
 def _dataset(found: _Description, arrays: Arrays) -> xr.Dataset:

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.array_files import Arrays, load_result, save_result
-from vicheck.errors import InputFileError
+from vicheck.array_files import Arrays, explaining_misfits, load_result, save_result
 from vicheck.provenance import Provenance
 from vicheck.records import Convergence, PooledModes, Predictive, Record
 
@@ -60,13 +59,9 @@ def load_fields(path: str | Path) -> dict[str, Any]:
         If the file holds anything else.
     """
     description, arrays = load_result(path, "check", _FORMAT)
-    try:
+    with explaining_misfits(path, "check"):
         found = _Description.from_dict(description)
         _require_fitting(found, arrays)
-    except ValueError as error:
-        raise InputFileError(
-            f"{path} is not a check that this version of vicheck has saved", hint=str(error)
-        ) from error
     return {each.name: getattr(found, each.name) for each in fields(found)} | arrays
 
 
