@@ -22,9 +22,10 @@ collect_ignore = [] if find_spec("pyro") else ["docs/libraries-pyro.md"]  # make
 # The files that take longest, first: the last of several workers to end decides how long it takes.
 LONGEST = (
     "paper/test_experiments.py", "docs/libraries.md", "adapters/test_stan.py",
-    "adapters/test_numpyro_guides.py", "calibration/test_execution.py", "vi/test_deterministic.py",
-    "report/test_browser.py", "calibration/test_vsbc.py", "adapters/test_pymc.py",
-    "vi/test_families.py", "checking/test_check.py", "paper/test_page.py",
+    "adapters/test_numpyro_guides.py", "calibration/test_execution.py",
+    "deterministic/test_solver.py", "report/test_browser.py", "calibration/test_vsbc.py",
+    "adapters/test_pymc.py",
+    "families/test_families.py", "checking/test_check.py", "paper/test_page.py",
     "docs/when-it-fails.md", "docs/index.md",
 )  # fmt: skip
 

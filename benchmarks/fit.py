@@ -199,7 +199,7 @@ def checking(options: Any) -> list[dict[str, Any]]:
 
 def bare_evaluations(model: Any, fit: Any, num_draws: int) -> Callable[[], None]:
     """Return a function that evaluates the density at draws which are there already."""
-    from vicheck.vi.evaluate import Evaluator
+    from vicheck.evaluation import Evaluator
 
     with double_precision():
         chunk = Evaluator(model, (fit.q,), None, num_draws, 0).chunk

@@ -13,7 +13,7 @@ from pathlib import Path
 import jax.numpy as jnp
 
 import vicheck
-from vicheck.compiling import MOST_KEPT, num_kept
+from vicheck.runtime.compiling import MOST_KEPT, num_kept
 
 
 def model_with(shift: float) -> vicheck.Model:

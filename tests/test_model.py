@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vicheck.adapters.numpyro.models import from_numpyro
-from vicheck.compiling import num_compiled
 from vicheck.errors import ModelError
 from vicheck.model import Model, as_data, from_log_density, labels, ravel, unravel
 from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred
+from vicheck.runtime.compiling import num_compiled
 
 
 def quadratic(x, data):

@@ -9,11 +9,11 @@ import pytest
 
 from vicheck import nuts
 from vicheck.adapters.numpyro.models import from_numpyro
-from vicheck.compiling import num_compiled
 from vicheck.errors import ModelError
 from vicheck.model import from_log_density
 from vicheck.nuts import Reference, reference
 from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred, eight_schools_noncentred
+from vicheck.runtime.compiling import num_compiled
 
 # By quadrature; the paper's priors.
 EXACT_MEANS = {

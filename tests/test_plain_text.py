@@ -11,7 +11,7 @@ import pytest
 
 import vicheck
 from tests.calibration.made import calibration
-from tests.command_line import call
+from tests.cli.command_line import call
 from vicheck.cli.printing import show_warnings_plainly
 from vicheck.plain_text import plain, plain_lines
 from vicheck.report.page import report_html

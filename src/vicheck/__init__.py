@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from vicheck.adapters.stan.csv_files import read_stan_csv
     from vicheck.adapters.stan.models import from_stan
     from vicheck.calibration.foreign import vsbc_numpyro
-    from vicheck.calibration.result import Calibration
     from vicheck.calibration.run import vsbc
     from vicheck.checking.comparison import compare
     from vicheck.checking.foreign import (
@@ -22,18 +21,20 @@ if TYPE_CHECKING:
         check_pymc,
         check_pyro,
     )
-    from vicheck.checking.result import Check
     from vicheck.checking.run import check, check_draws
     from vicheck.draws import Draws
     from vicheck.errors import ModelError, StoreError, UndefinedKhatWarning
+    from vicheck.judging import judge_psis
     from vicheck.model import Model, from_log_density
     from vicheck.nuts import reference
-    from vicheck.records import PsisResult, PsisStatus
+    from vicheck.results.calibration import Calibration
+    from vicheck.results.check import Check
+    from vicheck.results.fit import Fit
+    from vicheck.results.psis import PsisResult, PsisStatus
     from vicheck.stats.divergences import divergences
     from vicheck.stats.estimates import estimates, khat_of
     from vicheck.stats.psis import psis, psis_khat
-    from vicheck.verdict import judge_psis
-    from vicheck.vi.fit import Fit, fit
+    from vicheck.vi.fitting import fit
 
 __all__ = [
     "Calibration",
@@ -79,14 +80,14 @@ __version__ = "0.2.0"
 
 # Loaded when first used, so that `import vicheck` does not load JAX, NumPyro or pandas.
 _HOMES = {
-    "Calibration": "vicheck.calibration.result",
-    "Check": "vicheck.checking.result",
+    "Calibration": "vicheck.results.calibration",
+    "Check": "vicheck.results.check",
     "Draws": "vicheck.draws",
-    "Fit": "vicheck.vi.fit",
+    "Fit": "vicheck.results.fit",
     "Model": "vicheck.model",
     "ModelError": "vicheck.errors",
-    "PsisResult": "vicheck.records",
-    "PsisStatus": "vicheck.records",
+    "PsisResult": "vicheck.results.psis",
+    "PsisStatus": "vicheck.results.psis",
     "StoreError": "vicheck.errors",
     "UndefinedKhatWarning": "vicheck.errors",
     "check": "vicheck.checking.run",
@@ -100,13 +101,13 @@ _HOMES = {
     "compare": "vicheck.checking.comparison",
     "divergences": "vicheck.stats.divergences",
     "estimates": "vicheck.stats.estimates",
-    "fit": "vicheck.vi.fit",
+    "fit": "vicheck.vi.fitting",
     "from_arviz": "vicheck.adapters.arviz",
     "from_log_density": "vicheck.model",
     "from_numpyro": "vicheck.adapters.numpyro.models",
     "from_pymc": "vicheck.adapters.pymc",
     "from_stan": "vicheck.adapters.stan.models",
-    "judge_psis": "vicheck.verdict",
+    "judge_psis": "vicheck.judging",
     "khat_of": "vicheck.stats.estimates",
     "psis": "vicheck.stats.psis",
     "psis_khat": "vicheck.stats.psis",

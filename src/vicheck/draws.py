@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.records import FitStatus
+from vicheck.results.status import FitStatus
 
 __all__ = ["Draws"]
 

@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from vicheck.compiling import Traced, compiled
 from vicheck.errors import ModelError
-from vicheck.jax_settings import double_precision
+from vicheck.runtime.compiling import Traced, compiled
+from vicheck.runtime.jax_settings import double_precision
 
 __all__ = [
     "Model",

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 from numpyro.infer.hmc import hmc
 
-from vicheck.compiling import compiled
 from vicheck.errors import ModelError
-from vicheck.interrupts import between_pieces, check_interrupt
 from vicheck.model import Data, Model, Program, double_precision, is_finite, labels
+from vicheck.runtime.compiling import compiled
+from vicheck.runtime.interrupts import between_pieces, check_interrupt
 
 if TYPE_CHECKING:
     import pandas as pd

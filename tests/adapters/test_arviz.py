@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import vicheck
-from tests.command_line import call
+from tests.cli.command_line import call
 from vicheck.errors import InputFileError, MissingExtraError
 
 RNG = np.random.default_rng(1)

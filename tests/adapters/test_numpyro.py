@@ -12,10 +12,10 @@ from scipy import stats
 from scipy.special import expit, logsumexp
 
 from vicheck.adapters.numpyro.models import from_numpyro
-from vicheck.compiling import num_compiled
 from vicheck.errors import ModelError
 from vicheck.model import double_precision, unravel
 from vicheck.paper import models
+from vicheck.runtime.compiling import num_compiled
 
 # Without optimisation: that takes longer than the computation.
 compiled = partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import vicheck
-from tests.command_line import call
+from tests.cli.command_line import call
 from vicheck.adapters.stan.bridge import Bridge, as_json
 from vicheck.adapters.stan.compiler import compile_program, digest_of, translate
 from vicheck.errors import MissingExtraError, ModelError

@@ -138,7 +138,7 @@ def test_restored_log_q_is_a_normal_density_at_the_printed_mean(path):
 def test_elbo_is_that_of_the_same_q_by_vicheck_itself():
     from vicheck.model import double_precision
     from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred
-    from vicheck.vi.mean_field import MeanField
+    from vicheck.vi.families.mean_field import MeanField
 
     table = columns_of(CENTRED)
     draws = read_stan_csv(CENTRED)

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 from scipy.stats import norm
 
-from vicheck.calibration.result import Calibration
+from vicheck.results.calibration import Calibration
 
 
 def calibration(

@@ -30,11 +30,11 @@ from tests.calibration.problems import (
     run_foreign,
     saved,
 )
-from vicheck.array_files import decode_arrays, encode_arrays
 from vicheck.calibration.run import vsbc
 from vicheck.calibration.work import Work
-from vicheck.durable_files import is_temporary
 from vicheck.errors import StoreError
+from vicheck.files.durable import is_temporary
+from vicheck.results.archive import decode_arrays, encode_arrays
 
 ROOT = Path(__file__).parents[2]
 SIZE, NUM = CHUNK_SIZE, NUM_DATASETS
@@ -228,7 +228,7 @@ def test_numbers_of_numpy_are_numbers(tmp_path, computed):
 STOPPED = """
 import os, signal, sys
 from tests.calibration.problems import CHUNK_SIZE, NUM_DATASETS, pair_model
-from vicheck.array_files import decode_arrays, encode_arrays
+from vicheck.results.archive import decode_arrays, encode_arrays
 from vicheck.calibration.run import vsbc
 
 signal.signal(signal.SIGINT, signal.default_int_handler)

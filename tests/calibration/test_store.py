@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 
 from tests.fuzzing import mutations
 from tests.fuzzing.mutations import with_header
-from vicheck import durable_files
 from vicheck.calibration import manifest
 from vicheck.calibration.store import Store
 from vicheck.errors import StoreError
+from vicheck.files import durable
 
 MANIFEST = {
     "model": "a1b2",
@@ -614,7 +614,7 @@ def refused_by_imitation(_):
         return open(path, mode, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(durable_files, "open", open_to_read, raising=False)
+        patch.setattr(durable, "open", open_to_read, raising=False)
         for function in ("link", "mkdir", "rename", "replace", "rmdir", "unlink", "utime"):
             patch.setattr(os, function, refuse_with(errno.EROFS))
         yield

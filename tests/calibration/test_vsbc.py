@@ -21,8 +21,8 @@ from tests.calibration.problems import (
     saved,
 )
 from vicheck.calibration.run import vsbc
-from vicheck.compiling import num_compiled
 from vicheck.paper import models
+from vicheck.runtime.compiling import num_compiled
 
 CHUNK = 25
 """Datasets in a chunk: code is compiled for each length."""

@@ -15,17 +15,19 @@ import vicheck
 from tests.calibration.made import calibration
 from tests.fuzzing import mutations as how
 from vicheck.adapters.arviz import from_arviz
-from vicheck.adapters.files import read_log_ratios
-from vicheck.adapters.programs import read_data
+from vicheck.adapters.model_files import read_data
+from vicheck.adapters.ratio_files import read_log_ratios
 from vicheck.adapters.stan.csv_files import read_stan_csv
 from vicheck.calibration.claims import Claims
-from vicheck.calibration.result import Calibration
 from vicheck.calibration.store import Store
-from vicheck.checking.result import Check
 from vicheck.errors import HintedError
-from vicheck.records import Convergence, FitStatus, GradientTest, Measure, PooledModes, Predictive
+from vicheck.judging import judge_psis
+from vicheck.results.calibration import Calibration
+from vicheck.results.check import Check
+from vicheck.results.convergence import Convergence, GradientTest, PooledModes
+from vicheck.results.estimates import Measure, Predictive
+from vicheck.results.status import FitStatus
 from vicheck.stats.psis import psis_quietly
-from vicheck.verdict import judge_psis
 
 STAN = Path(__file__).parents[1] / "reference" / "stan_csv"
 MANIFEST = {"model": "a1", "seed": 1, "settings": {"family": "mean_field"}, "quantities": ["mu"]}

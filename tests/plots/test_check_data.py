@@ -10,7 +10,8 @@ import vicheck
 from tests.calibration.made import calibration
 from tests.plots.subjects import funnel_check, normal_check
 from vicheck.plots import khat_growth_data, khat_scale_data, pairs_data, tail_data, trace_data
-from vicheck.records import Convergence, FitStatus, GradientTest
+from vicheck.results.convergence import Convergence, GradientTest
+from vicheck.results.status import FitStatus
 
 
 def constant_check():

@@ -16,9 +16,10 @@ import pytest
 import vicheck
 from tests.calibration.made import calibration
 from tests.plots.subjects import funnel_check, normal_check
-from vicheck.records import Measure, PooledModes, Predictive
 from vicheck.report.page import report_html
 from vicheck.report.tables import ROWS_SHOWN, show, show_to
+from vicheck.results.convergence import PooledModes
+from vicheck.results.estimates import Measure, Predictive
 
 NASTY = (
     "<script>alert(1)</script>",

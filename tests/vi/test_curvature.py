@@ -4,8 +4,8 @@ import pytest
 from jax.scipy.stats import norm
 
 import vicheck
-from vicheck.compiling import is_large
 from vicheck.model import double_precision
+from vicheck.runtime.compiling import is_large
 from vicheck.vi.curvature import FLATTEST, climb
 
 SMALL, LARGE = 100, 1100  # rows; three covariates and an outcome each

@@ -6,10 +6,10 @@ import pytest
 
 import vicheck
 from vicheck.model import double_precision
-from vicheck.vi.full_rank import FullRank
+from vicheck.vi.families.full_rank import FullRank
+from vicheck.vi.families.low_rank import LowRank
+from vicheck.vi.families.mean_field import MeanField
 from vicheck.vi.gradient_test import gradient_test
-from vicheck.vi.low_rank import LowRank
-from vicheck.vi.mean_field import MeanField
 
 
 @pytest.fixture(scope="module")

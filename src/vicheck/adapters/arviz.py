@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from vicheck.draws import Draws
 from vicheck.errors import InputFileError, MissingExtraError, UnreadableError
-from vicheck.numpy_files import explained, most_expanded
+from vicheck.files.numpy_reader import explained, most_expanded
 
 if TYPE_CHECKING:
     import xarray as xr

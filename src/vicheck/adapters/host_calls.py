@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jax.experimental.buffer_callback import buffer_callback
 
-from vicheck.interrupts import check_interrupt
+from vicheck.runtime.interrupts import check_interrupt
 
 __all__ = ["call_on_host"]
 

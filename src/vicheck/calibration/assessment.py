@@ -10,12 +10,12 @@ import numpy as np
 from jax import lax
 from numpy.typing import NDArray
 
-from vicheck.calibration.quantities import Quantities
-from vicheck.compiling import compiled
 from vicheck.model import Data, Program
+from vicheck.quantities import Quantities
+from vicheck.runtime.compiling import compiled
 from vicheck.stats.calibration import randomised_probability, ranked_probability, symmetric_kl_terms
 from vicheck.stats.psis import psis_quietly
-from vicheck.vi.family import Family
+from vicheck.vi.families.family import Family
 
 __all__ = ["Assessment", "assess", "probabilities_of_draws"]
 

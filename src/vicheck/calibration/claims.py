@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from vicheck.durable_files import remove_if_possible, whole_file
+from vicheck.files.durable import remove_if_possible, whole_file
 
 __all__ = ["Claims"]
 

@@ -11,11 +11,11 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
-from vicheck.adapters.programs import PROGRAM_PREFIX
+from vicheck.adapters.model_files import PROGRAM_PREFIX
 from vicheck.calibration.store import Store
 from vicheck.calibration.work import Arrays, Work
-from vicheck.compiling import is_large
-from vicheck.interrupts import between_pieces, check_interrupt, piece, presses
+from vicheck.runtime.compiling import is_large
+from vicheck.runtime.interrupts import between_pieces, check_interrupt, piece, presses
 from vicheck.stats.smoothing import num_cores
 
 __all__ = ["compute_chunks"]

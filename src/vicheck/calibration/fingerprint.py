@@ -12,9 +12,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from vicheck.calibration.quantities import Quantities
-from vicheck.computation import Computation, add_array, is_installed, text_of
 from vicheck.model import Model
+from vicheck.quantities import Quantities
+from vicheck.runtime.computation import Computation, add_array, is_installed, text_of
 
 __all__ = ["fingerprint_of_code", "fingerprint_of_model"]
 

@@ -7,11 +7,11 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vicheck.calibration.quantities import Spec
 from vicheck.calibration.run import Progress, vsbc
+from vicheck.quantities import Spec
 
 if TYPE_CHECKING:
-    from vicheck.calibration.result import Calibration
+    from vicheck.results.calibration import Calibration
 
 __all__ = ["vsbc_numpyro"]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vicheck.calibration.refusals import explaining_refusals
-from vicheck.durable_files import is_temporary, make_directory, whole_file
 from vicheck.errors import DamagedStoreError, StoreError, UnreadableError
-from vicheck.json_files import parse_json
+from vicheck.files.durable import is_temporary, make_directory, whole_file
+from vicheck.files.json_reader import parse_json
 
 __all__ = ["Run", "find_or_begin_run"]
 

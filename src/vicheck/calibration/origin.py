@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from vicheck.provenance import Provenance, python_call
+from vicheck.results.provenance import Provenance, python_call
 
 __all__ = ["provenance_of"]
 

@@ -20,19 +20,19 @@ import xarray as xr
 from vicheck import __version__
 from vicheck.calibration.execution import compute_chunks
 from vicheck.calibration.fingerprint import fingerprint_of_code, fingerprint_of_model
-from vicheck.calibration.quantities import Spec, choose_quantities
-from vicheck.calibration.result import Calibration
 from vicheck.calibration.store import Store
 from vicheck.calibration.work import Arrays, Work
 from vicheck.errors import OtherMachineWarning
-from vicheck.interrupts import between_pieces
 from vicheck.model import Data, Model, double_precision
-from vicheck.processor import made_on
-from vicheck.provenance import versions_of
-from vicheck.vi.deterministic import Deterministic
-from vicheck.vi.fit import fit as fit_model
-from vicheck.vi.fit import make_solver
-from vicheck.vi.kinds import kind_of, richer_than
+from vicheck.quantities import Spec, choose_quantities
+from vicheck.results.calibration import Calibration
+from vicheck.results.provenance import versions_of
+from vicheck.runtime.interrupts import between_pieces
+from vicheck.runtime.processor import made_on
+from vicheck.vi.families.registry import kind_of, richer_than
+from vicheck.vi.fitting import fit as fit_model
+from vicheck.vi.fitting import make_solver
+from vicheck.vi.solvers.deterministic.solver import Deterministic
 
 __all__ = ["vsbc"]
 

@@ -12,17 +12,17 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from vicheck.array_files import Arrays, decode_arrays, encode_arrays
 from vicheck.calibration.claims import Claims
 from vicheck.calibration.manifest import Run, find_or_begin_run
 from vicheck.calibration.refusals import explaining_refusals
-from vicheck.durable_files import (
+from vicheck.errors import UnreadableError
+from vicheck.files.durable import (
     is_temporary,
     older_than,
     remove_if_possible,
     whole_file,
 )
-from vicheck.errors import UnreadableError
+from vicheck.results.archive import Arrays, decode_arrays, encode_arrays
 
 __all__ = ["Store"]
 

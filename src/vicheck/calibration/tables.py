@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.judging.calibration import SIGNIFICANT_BELOW
 from vicheck.stats.calibration import bias, dispersion
 from vicheck.stats.multiplicity import benjamini_hochberg, holm
 from vicheck.stats.symmetry import paper_ks, symmetry_test
-from vicheck.verdict.calibration import SIGNIFICANT_BELOW
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,18 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.calibration.assessment import assess
-from vicheck.calibration.outcomes import Outcome, failed, outcome_of
-from vicheck.calibration.quantities import Quantities
 from vicheck.calibration.replication import REPLICATE, ReplicatedProgram
-from vicheck.compiling import Recent
+from vicheck.calibration.user_fits import Outcome, failed, outcome_of
 from vicheck.model import Data, Model, double_precision, replicate_many, simulate_many
-from vicheck.processor import made_on
-from vicheck.records import FitStatus
-from vicheck.vi.deterministic import Deterministic
-from vicheck.vi.family import Family
-from vicheck.vi.fit import fit
-from vicheck.vi.kinds import Kind, kind_of
-from vicheck.vi.progress import begin
+from vicheck.quantities import Quantities
+from vicheck.results.status import FitStatus
+from vicheck.runtime.compiling import Recent
+from vicheck.runtime.processor import made_on
+from vicheck.vi.families.family import Family
+from vicheck.vi.families.registry import Kind, kind_of
+from vicheck.vi.fitting import fit
+from vicheck.vi.solvers.deterministic.progress import begin
+from vicheck.vi.solvers.deterministic.solver import Deterministic
 
 __all__ = ["Arrays", "Work", "seeds_of"]
 

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vicheck.checking.result import Check
 from vicheck.checking.run import check
+from vicheck.results.check import Check
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from vicheck.model import Model
-    from vicheck.vi.fit import Fit
+    from vicheck.results.fit import Fit
 
 __all__ = ["Comparison", "compare"]
 
@@ -88,7 +88,8 @@ def compare(
     >>> vicheck.compare(schools, num_draws=20_000).best
     'non-centred'
     """
-    from vicheck.vi.fit import Fit, fit
+    from vicheck.results.fit import Fit
+    from vicheck.vi.fitting import fit
 
     if not isinstance(candidates, Mapping):
         candidates = {f"{index}": candidate for index, candidate in enumerate(candidates)}

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.provenance import Provenance, fingerprint_of_arrays, python_call, versions_of
-from vicheck.records import Convergence, PooledModes
+from vicheck.results.convergence import Convergence, PooledModes
+from vicheck.results.provenance import Provenance, fingerprint_of_arrays, python_call, versions_of
 from vicheck.stats.divergences import divergences
 from vicheck.stats.psis import psis_quietly
 
 if TYPE_CHECKING:
-    from vicheck.vi.fit import Fit
+    from vicheck.results.fit import Fit
 
 __all__ = ["convergence_of", "pooled_modes", "provenance_of"]
 
@@ -26,19 +26,19 @@ _LEAST_PART = 0.01
 
 def convergence_of(fit: Fit, seed: int) -> Convergence:
     """Gather what is known about whether the solver has found its optimum."""
+    from vicheck.vi.families.registry import richer_than
     from vicheck.vi.gradient_test import gradient_test
-    from vicheck.vi.kinds import richer_than
 
     solution = fit.solution
     mean = solution.settings.get("rel_mean", np.nan)
     median = solution.settings.get("rel_median", np.nan)
     rhat = mcse = np.nan
     if fit.solver == "stochastic" and len(solution.elbo_trace) > 1:
-        from vicheck.vi.stan_advi import relative_changes
+        from vicheck.vi.solvers.stan_advi import relative_changes
 
         mean, median = relative_changes(solution.elbo_trace, max(2, len(solution.elbo_trace) // 10))
     if len(solution.iterates):
-        from vicheck.vi.iterates import iterate_diagnostics
+        from vicheck.vi.solvers.iterates import iterate_diagnostics
 
         rhat, mcse = iterate_diagnostics(solution.iterates)
     return Convergence(
@@ -86,7 +86,7 @@ def provenance_of(fit: Fit, num_draws: int, seed: int, more: Mapping[str, str]) 
 
 def pooled_modes(fit: Fit, log_q: Floats, seed: int) -> PooledModes | None:
     """Mix all optima, and estimate how much of the posterior the fit's own draws never reach."""
-    from vicheck.vi.evaluate import Evaluator
+    from vicheck.evaluation import Evaluator
 
     others = fit.solution.others
     if not others:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from vicheck.checking.run import Quantities, check
 
 if TYPE_CHECKING:
-    from vicheck.checking.result import Check
+    from vicheck.results.check import Check
 
 __all__ = [
     "check_blackjax",

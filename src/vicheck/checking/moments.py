@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.records import PsisResult
+from vicheck.judging import choose_estimate
+from vicheck.results.psis import PsisResult
 from vicheck.stats.estimates import (
     expectation,
     importance_log_weights,
     khat_of,
     plain_log_weights,
 )
-from vicheck.verdict import choose_estimate
 
 if TYPE_CHECKING:
     import pandas as pd

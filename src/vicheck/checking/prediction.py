@@ -10,12 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vicheck.compiling import compiled
 from vicheck.model import Data, Model, Program, double_precision
-from vicheck.records import Measure, Predictive
+from vicheck.results.estimates import Measure, Predictive
+from vicheck.runtime.compiling import compiled
 from vicheck.stats.estimates import plain_log_weights
 from vicheck.stats.psis import psis_quietly
-from vicheck.vi.family import Family
+from vicheck.vi.families.family import Family
 
 __all__ = ["predictive_density"]
 

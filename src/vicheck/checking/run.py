@@ -13,18 +13,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vicheck.checking.fitted import convergence_of, pooled_modes, provenance_of
-from vicheck.checking.result import Check
 from vicheck.draws import Draws
-from vicheck.interrupts import between_pieces
-from vicheck.provenance import Provenance, fingerprint_of_arrays, versions_of
-from vicheck.records import Predictive, PsisResult
+from vicheck.results.check import Check
+from vicheck.results.estimates import Predictive
+from vicheck.results.provenance import Provenance, fingerprint_of_arrays, versions_of
+from vicheck.results.psis import PsisResult
+from vicheck.runtime.interrupts import between_pieces
 from vicheck.stats.psis import as_vector, psis_khat, psis_quietly
 
 if TYPE_CHECKING:
+    from vicheck.evaluation import Derivation, Evaluator
     from vicheck.model import Model
     from vicheck.nuts import Reference
-    from vicheck.vi.evaluate import Derivation, Evaluator
-    from vicheck.vi.fit import Fit
+    from vicheck.results.fit import Fit
 
 __all__ = ["check", "check_draws"]
 
@@ -85,9 +86,9 @@ def check(
     >>> bool(checked.moments.loc["tau", "shift"] > 0.1)     # VI has tau too small
     True
     """
+    from vicheck.evaluation import Evaluator
     from vicheck.model import double_precision
-    from vicheck.vi.evaluate import Evaluator
-    from vicheck.vi.fit import Fit
+    from vicheck.results.fit import Fit
 
     if isinstance(fit, Draws):
         if reference is not None or test_data is not None:
@@ -334,7 +335,7 @@ def _labels(shapes: Mapping[str, tuple[int, ...]]) -> tuple[str, ...]:
 
 
 def _derivation(quantities: Quantities, model: Model) -> Derivation:
-    from vicheck.vi.evaluate import Derivation
+    from vicheck.evaluation import Derivation
 
     if isinstance(quantities, str):
         raise TypeError(f"quantities must be a list of names, got the string {quantities!r}")

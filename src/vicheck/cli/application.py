@@ -14,7 +14,7 @@ import typer
 
 from vicheck import __version__
 from vicheck.cli.caching import keep_compiled_code, require_flags
-from vicheck.cli.failing import (
+from vicheck.cli.failures import (
     EX_DATAERR,
     EX_IOERR,
     EX_SOFTWARE,
@@ -26,8 +26,8 @@ from vicheck.cli.failing import (
 from vicheck.cli.pages import Group
 from vicheck.cli.printing import show_warnings_plainly
 from vicheck.errors import HintedError, InputFileError, MissingExtraError, ModelError, StoreError
-from vicheck.interrupts import presses
 from vicheck.plain_text import plain, plain_lines
+from vicheck.runtime.interrupts import presses
 
 __all__ = ["app", "main"]
 

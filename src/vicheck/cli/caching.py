@@ -8,10 +8,10 @@ import sys
 import time
 from pathlib import Path
 
-from vicheck.cache import private_directory
-from vicheck.cli.failing import EX_USAGE, fail
+from vicheck.cli.failures import EX_USAGE, fail
 from vicheck.errors import CacheError
-from vicheck.processor import digest_of_processor
+from vicheck.runtime.cache import private_directory
+from vicheck.runtime.processor import digest_of_processor
 
 __all__ = ["keep_compiled_code", "require_flags"]
 

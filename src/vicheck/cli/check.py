@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vicheck.cli.answering import Report, Save, answer, require_places
+from vicheck.cli.answer import Report, Save, answer, require_places
 from vicheck.cli.application import app
-from vicheck.cli.failing import EX_DATAERR, EX_USAGE, fail, fail_to_read
+from vicheck.cli.failures import EX_DATAERR, EX_USAGE, fail, fail_to_read
 from vicheck.cli.loading import (
     Data,
     Family,
@@ -30,9 +30,9 @@ from vicheck.cli.printing import AsJson, telling
 from vicheck.errors import ModelError
 
 if TYPE_CHECKING:
-    from vicheck.checking.result import Check
     from vicheck.draws import Draws
-    from vicheck.vi.solution import Report as Tell
+    from vicheck.results.check import Check
+    from vicheck.vi.solvers.reporting import Report as Tell
 
 __all__: list[str] = []
 
@@ -167,8 +167,8 @@ def _run(
     loaded = load_model(spec, data, observed, tell)
     require_observations(loaded)
     from vicheck.checking.run import check
-    from vicheck.records import FitStatus
-    from vicheck.vi.fit import fit
+    from vicheck.results.status import FitStatus
+    from vicheck.vi.fitting import fit
 
     tell("compiling")
     try:

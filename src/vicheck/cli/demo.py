@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from vicheck.cli.answering import command_line, require_places
+from vicheck.cli.answer import command_line, require_places
 from vicheck.cli.application import app
-from vicheck.cli.failing import fail_to_write
+from vicheck.cli.failures import fail_to_write
 from vicheck.cli.pages import Command
 from vicheck.cli.printing import COLORS, AsJson, telling, write, write_json
 
 if TYPE_CHECKING:
-    from vicheck.checking.result import Check
+    from vicheck.results.check import Check
 
 __all__: list[str] = []
 

@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from vicheck.cli.application import app
-from vicheck.cli.failing import EX_SOFTWARE
+from vicheck.cli.failures import EX_SOFTWARE
 from vicheck.cli.pages import Command
 from vicheck.cli.printing import AsJson, write, write_json
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vicheck.cli.failing import EX_DATAERR, EX_USAGE, fail, fail_to_read
+from vicheck.cli.failures import EX_DATAERR, EX_USAGE, fail, fail_to_read
 from vicheck.errors import InputFileError, ModelError
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def load_model(
     spec: str, data: str | None, observed: list[str] | None, tell: Callable[[str], None]
 ) -> Model:
     """Load a model named on the command line, with its data."""
-    from vicheck.adapters.programs import load_model_function, read_data
+    from vicheck.adapters.model_files import load_model_function, read_data
 
     _refuse_what_is_no_model(spec)
     arguments: dict[str, Any] = {}

@@ -11,7 +11,7 @@ from rich.text import Text
 from typer import Exit
 from typer.core import TyperCommand, TyperGroup
 
-from vicheck.cli.failing import EX_USAGE
+from vicheck.cli.failures import EX_USAGE
 from vicheck.cli.printing import console
 
 __all__ = ["Command", "Group"]

@@ -10,10 +10,10 @@ import typer
 from rich.text import Text
 
 from vicheck.cli.application import app
-from vicheck.cli.failing import EX_USAGE, INTERRUPTED, fail, fail_to_write
+from vicheck.cli.failures import EX_USAGE, INTERRUPTED, fail, fail_to_write
 from vicheck.cli.pages import Command, Group
 from vicheck.cli.printing import AsJson, write, write_json
-from vicheck.durable_files import whole_file
+from vicheck.files.durable import whole_file
 
 if TYPE_CHECKING:
     from vicheck.paper.results import Result

@@ -16,13 +16,13 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from vicheck.cli.failing import EX_IOERR, fail
+from vicheck.cli.failures import EX_IOERR, fail
 from vicheck.cli.tables import fit_table
 from vicheck.plain_text import plain
 
 if TYPE_CHECKING:
-    from vicheck.calibration.result import Calibration
-    from vicheck.checking.result import Check
+    from vicheck.results.calibration import Calibration
+    from vicheck.results.check import Check
 
 __all__ = [
     "COLORS",

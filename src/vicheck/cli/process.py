@@ -15,8 +15,8 @@ import threading
 from contextlib import suppress
 from typing import NoReturn
 
-from vicheck.cli.failing import EX_IOERR, EX_SOFTWARE, INTERRUPTED
-from vicheck.interrupts import at_once, presses
+from vicheck.cli.failures import EX_IOERR, EX_SOFTWARE, INTERRUPTED
+from vicheck.runtime.interrupts import at_once, presses
 
 __all__ = ["main"]
 

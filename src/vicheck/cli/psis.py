@@ -10,12 +10,13 @@ from rich.text import Text
 
 from vicheck import __version__
 from vicheck.cli.application import app
-from vicheck.cli.failing import EX_USAGE, EXIT_CODES, fail, fail_to_read
+from vicheck.cli.failures import EX_USAGE, EXIT_CODES, fail, fail_to_read
 from vicheck.cli.pages import Command
 from vicheck.cli.printing import COLORS, AsJson, write, write_json
 
 if TYPE_CHECKING:
-    from vicheck.records import PsisResult, Verdict
+    from vicheck.results.psis import PsisResult
+    from vicheck.results.verdict import Verdict
 
 __all__: list[str] = []
 
@@ -70,9 +71,9 @@ def _psis(
     as_json: AsJson = False,
 ) -> None:
     """Read log ratios and print khat, the verdict and what to do."""
-    from vicheck.adapters.files import read_log_ratios
+    from vicheck.adapters.ratio_files import read_log_ratios
+    from vicheck.judging import judge_psis
     from vicheck.stats.psis import psis_once
-    from vicheck.verdict import judge_psis
 
     if (log_p is None) != (log_q is None):
         missing = "--log-q" if log_q is None else "--log-p"
@@ -103,8 +104,8 @@ def _described(result: PsisResult, verdict: Verdict) -> list[Text]:
 
 
 def _rows(result: PsisResult) -> list[tuple[str, str]]:
-    from vicheck.records import PsisStatus
-    from vicheck.verdict import show
+    from vicheck.judging import show
+    from vicheck.results.psis import PsisStatus
 
     rows = [("draws", f"{result.num_draws}, of which {result.tail_length} in the tail")]
     if result.status is PsisStatus.OK:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from rich.text import Text
 
-from vicheck.cli.answering import require_places
+from vicheck.cli.answer import require_places
 from vicheck.cli.application import app
-from vicheck.cli.failing import EX_USAGE, fail, fail_to_read, fail_to_write
+from vicheck.cli.failures import EX_USAGE, fail, fail_to_read, fail_to_write
 from vicheck.cli.pages import Command
 from vicheck.cli.printing import AsJson, telling, write, write_json
 from vicheck.errors import InputFileError
 
 if TYPE_CHECKING:
-    from vicheck.calibration.result import Calibration
-    from vicheck.checking.result import Check
+    from vicheck.results.calibration import Calibration
+    from vicheck.results.check import Check
 
 __all__: list[str] = []
 
@@ -85,7 +85,7 @@ def _report(
 
 def _kind(path: str) -> str:
     """Tell what a file holds by its description."""
-    from vicheck.array_files import result_kind
+    from vicheck.results.archive import result_kind
 
     try:
         kind = result_kind(path)
@@ -99,8 +99,8 @@ def _kind(path: str) -> str:
 
 
 def _load(kind: str, path: str) -> Check | Calibration:
-    from vicheck.calibration.result import Calibration
-    from vicheck.checking.result import Check
+    from vicheck.results.calibration import Calibration
+    from vicheck.results.check import Check
 
     return Check.load(path) if kind == "check" else Calibration.load(path)
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from vicheck.cli.answering import Report, Save, answer, require_places
+from vicheck.cli.answer import Report, Save, answer, require_places
 from vicheck.cli.application import app
-from vicheck.cli.failing import EX_UNAVAILABLE, EX_USAGE, INTERRUPTED, fail
+from vicheck.cli.failures import EX_UNAVAILABLE, EX_USAGE, INTERRUPTED, fail
 from vicheck.cli.loading import (
     Data,
     Family,
@@ -31,8 +31,8 @@ from vicheck.errors import ModelError
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from vicheck.calibration.result import Calibration
     from vicheck.report.progress import Bar
+    from vicheck.results.calibration import Calibration
 
 __all__: list[str] = []
 

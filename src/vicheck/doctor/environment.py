@@ -7,9 +7,9 @@ import platform
 from pathlib import Path
 
 from vicheck import __version__
-from vicheck.cache import private_directory
 from vicheck.errors import EXTRAS, CacheError
-from vicheck.provenance import installed_version
+from vicheck.results.provenance import installed_version
+from vicheck.runtime.cache import private_directory
 from vicheck.stats.smoothing import num_cores
 
 __all__ = ["cache", "devices", "extras", "machine", "versions"]

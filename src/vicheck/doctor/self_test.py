@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vicheck.interrupts import check_interrupt
+from vicheck.runtime.interrupts import check_interrupt
 
 if TYPE_CHECKING:
-    from vicheck.checking.result import Check
+    from vicheck.results.check import Check
 
 __all__ = ["TRIALS", "Trial", "run_trials"]
 
@@ -94,7 +94,7 @@ def _verdict() -> str:
 
 def _files() -> str:
     """Save, load and report in a directory of the system for such files."""
-    from vicheck.checking.result import Check
+    from vicheck.results.check import Check
 
     with TemporaryDirectory() as directory:
         path = Path(directory) / "check.npz"
@@ -123,7 +123,7 @@ def _check() -> Check:
 
     from vicheck.adapters.numpyro.models import from_numpyro
     from vicheck.checking.run import check
-    from vicheck.vi.fit import fit
+    from vicheck.vi.fitting import fit
 
     def model(y: np.ndarray | None = None) -> None:
         mu = numpyro.sample("mu", dist.Normal(0.0, _PRIOR_SD))

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from vicheck.durable_files import make_directory, whole_file
 from vicheck.errors import InputFileError
-from vicheck.interrupts import check_interrupt
+from vicheck.files.durable import make_directory, whole_file
+from vicheck.runtime.interrupts import check_interrupt
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

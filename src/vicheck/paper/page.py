@@ -12,7 +12,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from vicheck.durable_files import whole_file
+from vicheck.files.durable import whole_file
 from vicheck.paper.catalogue import PROPOSALS
 from vicheck.paper.drawing import as_svg
 from vicheck.paper.experiment import Claim, Outcome

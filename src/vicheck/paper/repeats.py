@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.paper.experiment import Numbers, known
-from vicheck.records import PsisResult
+from vicheck.results.psis import PsisResult
 
 __all__ = ["WAYS", "rmse", "tell_quartiles", "values_by_row", "weigh"]
 

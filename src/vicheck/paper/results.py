@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from vicheck import __version__
-from vicheck.durable_files import make_directory, whole_file
 from vicheck.errors import StoreError
+from vicheck.files.durable import make_directory, whole_file
 from vicheck.paper.catalogue import NAMES, experiment
 from vicheck.paper.drawing import as_svg
 from vicheck.paper.experiment import Experiment, Numbers, Run, as_plain, read_json, write_json

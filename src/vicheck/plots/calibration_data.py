@@ -14,7 +14,7 @@ from vicheck.plots.subjects import require_calibration, require_names
 from vicheck.stats.uniformity import simultaneous_band
 
 if TYPE_CHECKING:
-    from vicheck.calibration.result import Calibration
+    from vicheck.results.calibration import Calibration
 
 __all__ = [
     "Datasets",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from vicheck.calibration.result import Calibration
+    from vicheck.results.calibration import Calibration
 
 __all__ = ["datasets", "draw_ecdf_differences", "draw_histograms", "ecdf_difference", "histograms"]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vicheck.errors import NothingToShowError
 from vicheck.plots.subjects import require_check
-from vicheck.records import PsisStatus
+from vicheck.results.psis import PsisStatus
 from vicheck.stats.dependence import pair_shifts
 from vicheck.stats.estimates import truncated_log_weights
 from vicheck.stats.gpd import fit_gpd, log_quantiles
@@ -20,7 +20,7 @@ from vicheck.stats.reliability import GOOD_BELOW, USABLE_BELOW, khat_threshold
 from vicheck.stats.tail import log_exceedances, select_tail
 
 if TYPE_CHECKING:
-    from vicheck.checking.result import Check
+    from vicheck.results.check import Check
 
 __all__ = [
     "Cloud",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from vicheck.checking.result import Check
+    from vicheck.results.check import Check
 
 __all__ = ["draw_khat_growth", "draw_pairs", "khat_growth", "khat_scale", "pairs", "tail", "trace"]
 

@@ -15,12 +15,12 @@ from vicheck.plots.calibration_data import (
     histograms_data,
 )
 from vicheck.plots.calibrations import datasets, draw_ecdf_differences, draw_histograms
-from vicheck.records import FitStatus
 from vicheck.report.figures import Picture, picture_of
 from vicheck.report.tables import MOST_BYTES, calibration_table, direction_in_words, show
+from vicheck.results.status import FitStatus
 
 if TYPE_CHECKING:
-    from vicheck.calibration.result import Calibration
+    from vicheck.results.calibration import Calibration
 
 __all__ = ["calibration_part"]
 

@@ -14,7 +14,7 @@ from vicheck.report.figures import Picture, picture_of
 from vicheck.report.tables import MOST_BYTES, divergence_rows, moments_table, show
 
 if TYPE_CHECKING:
-    from vicheck.checking.result import Check
+    from vicheck.results.check import Check
 
 __all__ = ["check_part", "scale_picture"]
 

@@ -8,9 +8,9 @@ from vicheck.report.page import LEVELS, SEVERITIES, UNTITLED, environment
 from vicheck.report.tables import Table, calibration_table, moments_table
 
 if TYPE_CHECKING:
-    from vicheck.calibration.result import Calibration
-    from vicheck.checking.result import Check
-    from vicheck.records import Verdict
+    from vicheck.results.calibration import Calibration
+    from vicheck.results.check import Check
+    from vicheck.results.verdict import Verdict
 
 __all__ = ["calibration_html", "check_html"]
 

@@ -11,16 +11,16 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vicheck.durable_files import whole_file
+from vicheck.files.durable import whole_file
 from vicheck.plain_text import plain_lines
-from vicheck.provenance import Provenance, versions_of
+from vicheck.results.provenance import Provenance, versions_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-    from vicheck.calibration.result import Calibration
-    from vicheck.checking.result import Check
+    from vicheck.results.calibration import Calibration
+    from vicheck.results.check import Check
 
 __all__ = ["LEVELS", "SEVERITIES", "UNTITLED", "environment", "report_html", "write_report"]
 

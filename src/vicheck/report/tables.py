@@ -15,7 +15,7 @@ from vicheck.plain_text import plain
 if TYPE_CHECKING:
     import pandas as pd
 
-    from vicheck.records import Divergences
+    from vicheck.results.estimates import Divergences
 
 __all__ = [
     "Column",

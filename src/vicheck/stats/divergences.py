@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vicheck.records import Divergences, Measure, PsisResult
+from vicheck.results.estimates import Divergences, Measure
+from vicheck.results.psis import PsisResult
 from vicheck.stats.psis import as_vector, psis_quietly, warn_undefined
 
 __all__ = ["divergences"]

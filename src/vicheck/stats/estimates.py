@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vicheck.records import Estimate, PsisStatus, QuantileEstimate
+from vicheck.results.estimates import Estimate, QuantileEstimate
+from vicheck.results.psis import PsisStatus
 from vicheck.stats.gpd import fit_gpd, quartile_index
 from vicheck.stats.psis import as_vector, default_tail_length, psis_quietly, warn_undefined
 from vicheck.stats.smoothing import ROUNDING

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vicheck.errors import UndefinedKhatWarning
-from vicheck.records import KhatPosterior, PsisResult, PsisStatus
+from vicheck.results.khat_posterior import KhatPosterior
+from vicheck.results.psis import PsisResult, PsisStatus
 from vicheck.stats import rows_numpy
 from vicheck.stats.reliability import convergence_rate, khat_threshold, min_draws
 from vicheck.stats.smoothing import (

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numba import config, njit, types
 
-from vicheck.cache import cache_directory, is_safe
+from vicheck.runtime.cache import cache_directory, is_safe
 
 __all__ = ["smooth_rows"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.records import PsisStatus
+from vicheck.results.psis import PsisStatus
 from vicheck.stats.gpd import fit_gpd, log_quantiles, quartile_index
 from vicheck.stats.tail import Tail, log_exceedances, select_tail
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.records import PsisStatus
+from vicheck.results.psis import PsisStatus
 from vicheck.stats import rows_numpy
 from vicheck.stats.gpd import grid_size
 

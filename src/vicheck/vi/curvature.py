@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from vicheck.compiling import is_large
 from vicheck.model import Data, Program
+from vicheck.runtime.compiling import is_large
 from vicheck.vi.modes import climb_to_mode
 
 __all__ = ["FLATTEST", "Curvature", "climb"]

@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vicheck.compiling import compiled
 from vicheck.model import Data, Model, Program
-from vicheck.records import GradientTest
-from vicheck.vi.family import Family
-from vicheck.vi.full_rank import FullRank
+from vicheck.results.convergence import GradientTest
+from vicheck.runtime.compiling import compiled
+from vicheck.vi.families.family import Family
+from vicheck.vi.families.full_rank import FullRank
 
 __all__ = ["gradient_test"]
 

@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from vicheck.compiling import compiled
 from vicheck.model import Data, Program
-from vicheck.vi.family import moved
-from vicheck.vi.lbfgs import minimise
+from vicheck.runtime.compiling import compiled
+from vicheck.vi.families.family import moved
+from vicheck.vi.quasi_newton import minimise
 
 __all__ = ["MAX_EVALUATIONS", "climb_to_mode", "find_modes"]
 

@@ -21,11 +21,11 @@ from numpyro.infer.util import log_density
 
 from vicheck.adapters.numpyro.models import NumpyroProgram, WholePlates, from_numpyro, tracing
 from vicheck.adapters.precision import in_double
-from vicheck.compiling import Traced, compiled
 from vicheck.draws import Draws
 from vicheck.errors import ModelError
 from vicheck.model import Data, Model, double_precision
-from vicheck.records import FitStatus
+from vicheck.results.status import FitStatus
+from vicheck.runtime.compiling import Traced, compiled
 
 __all__ = ["SviFit", "draws_of_guide", "still_rising"]
 

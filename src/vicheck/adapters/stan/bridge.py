@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.cache import is_private
 from vicheck.errors import ModelError
+from vicheck.runtime.cache import is_private
 
 __all__ = ["Bridge", "as_json"]
 

@@ -14,8 +14,8 @@ from functools import cache
 from importlib.metadata import distribution, version
 from pathlib import Path
 
-from vicheck.cache import is_private, private_directory
 from vicheck.errors import CacheError, CacheWarning, ModelError, require_extra
+from vicheck.runtime.cache import is_private, private_directory
 
 __all__ = ["compile_program", "digest_of", "library_name", "translate"]
 

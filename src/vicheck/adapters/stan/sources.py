@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from vicheck.adapters.stan.bridge import Bridge, as_json
 from vicheck.adapters.stan.compiler import compile_program
-from vicheck.cache import is_private
 from vicheck.errors import ModelError
+from vicheck.runtime.cache import is_private
 
 __all__ = ["Source", "StanModel", "constrain_rows", "gradient_rows", "source_of", "value_rows"]
 

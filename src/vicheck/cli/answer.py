@@ -1,0 +1,64 @@
+"""How commands that fit answer: files that were asked for, then the result and its exit status."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
+
+import typer
+from rich.text import Text
+
+from vicheck.cli.failures import EX_IOERR, EXIT_CODES, fail, fail_to_write
+from vicheck.cli.printing import described, write, write_json
+
+if TYPE_CHECKING:
+    from vicheck.results.calibration import Calibration
+    from vicheck.results.check import Check
+
+__all__ = ["Report", "Save", "answer", "command_line", "require_places"]
+
+Report = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Write a report, a page of HTML, to this file.")
+]
+Save = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Write the result to this .npz file, for vicheck report."),
+]
+
+T = TypeVar("T", "Check", "Calibration")
+
+
+def require_places(*paths: str | None) -> None:
+    """End at once when a file could not be written later."""
+    for path in filter(None, paths):
+        directory = Path(path).parent
+        if Path(path).is_dir():
+            hint = f"give the name of a file, such as {Path(path) / 'result'}"
+            fail(f"cannot write {path}: it is a directory", EX_IOERR, hint)
+        if not directory.is_dir():
+            hint = "make it first, or give another"
+            fail(f"cannot write {path}: there is no directory {directory}", EX_IOERR, hint)
+
+
+def command_line() -> str:
+    """Return the command as it was typed."""
+    return shlex.join(["vicheck", *sys.argv[1:]])
+
+
+def answer(result: T, *, as_json: bool, report: str | None, save: str | None) -> NoReturn:
+    """Write the files that were asked for, print the result and end with its exit status."""
+    result = result.with_command(command_line())
+    for path, put in ((report, result.report), (save, result.save)):
+        if path is not None:
+            try:
+                put(path)
+            except OSError as error:
+                fail_to_write(path, error)
+    if as_json:
+        write_json(result.to_dict())
+    else:
+        write(described(result))
+        write([Text(), Text(f"Report: {report}", no_wrap=True)] if report else [])
+    raise typer.Exit(EXIT_CODES[result.verdict.level])

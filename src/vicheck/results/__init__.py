@@ -1,0 +1,1 @@
+"""What the paths return: frozen, printable, saved in one archive format."""

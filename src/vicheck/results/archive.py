@@ -1,0 +1,207 @@
+"""Named arrays with a description, in one file: the same content gives the same bits.
+
+The file is a ``.npz`` that NumPy opens too: an array for each name, not compressed, and
+``description.json``. The comment at its end is the checksum of all that is before it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile, ZipInfo
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from vicheck.errors import InputFileError, UnreadableError
+from vicheck.files.durable import whole_file
+from vicheck.files.json_reader import parse_json
+from vicheck.files.numpy_reader import NpzFile
+
+__all__ = [
+    "Arrays",
+    "decode_arrays",
+    "encode_arrays",
+    "explaining_misfits",
+    "load_result",
+    "result_kind",
+    "save_result",
+]
+
+Arrays = dict[str, NDArray[Any]]
+
+_DATE = (1980, 1, 1, 0, 0, 0)
+"""A zip file keeps a date for each member; the earliest it can hold stands for none."""
+_DESCRIPTION = "description.json"
+_COMMENT = b"vicheck sha256 "
+_DIGITS = 64
+_PLAIN = re.compile(r"\|b1|\|[iu]1|<[iu][248]|<f[248]|<U[1-9]\d*")
+
+
+def encode_arrays(arrays: Mapping[str, ArrayLike], description: Mapping[str, Any]) -> bytes:
+    """Return the file of arrays by name; the description holds values that JSON can hold.
+
+    Raises
+    ------
+    TypeError
+        If an array holds anything but booleans, integers, floats of at most 8 bytes or strings.
+    """
+    content = io.BytesIO()
+    with ZipFile(content, "w") as archive:  # not compressed: zlib's versions differ in their bits
+        text = json.dumps(description, ensure_ascii=False).encode("utf-8", "replace")
+        archive.writestr(_member(_DESCRIPTION), text)
+        for name in sorted(arrays):
+            with archive.open(_member(f"{name}.npy"), "w", force_zip64=True) as stream:
+                array = _little(np.asarray(arrays[name]), name)
+                np.lib.format.write_array(stream, array, version=(1, 0), allow_pickle=False)
+        archive.comment = _COMMENT + b"0" * _DIGITS
+    content.seek(-_DIGITS, io.SEEK_END)
+    content.truncate()
+    digest = sha256(content.getbuffer()).hexdigest()
+    content.write(digest.encode())
+    return content.getvalue()
+
+
+def decode_arrays(content: bytes) -> tuple[dict[str, Any], Arrays]:
+    """Return the description and the arrays.
+
+    Raises
+    ------
+    UnreadableError
+        Unless every byte is as `encode_arrays` has written it, and whatever a forged checksum
+        covers.
+    """
+    body, digest = content[:-_DIGITS], content[-_DIGITS:]
+    if not body.endswith(_COMMENT) or sha256(body).hexdigest().encode() != digest:
+        raise UnreadableError("has a wrong checksum")
+    file = NpzFile(content)
+    if file.others != [_DESCRIPTION] or not file.is_stored:
+        raise UnreadableError("has other members than vicheck writes")
+    arrays = {name: file.read(name) for name in file.names}
+    for name, array in arrays.items():
+        if not _PLAIN.fullmatch(_little_code(array.dtype)):
+            raise UnreadableError(f"has {name!r} of type {array.dtype}")
+        if _half_characters(array).any():
+            raise UnreadableError("has text with half a character")
+    return _described(file), arrays
+
+
+def save_result(
+    path: str | Path,
+    kind: str,
+    version: int,
+    description: Mapping[str, Any],
+    arrays: Mapping[str, ArrayLike],
+) -> None:
+    """Write a result to a file; an old one stays until the new one is complete."""
+    content = encode_arrays(arrays, {"kind": kind, "format": version, **description})
+    with whole_file(Path(path)) as file:
+        file.write(content)
+
+
+def load_result(path: str | Path, kind: str, version: int) -> tuple[dict[str, Any], Arrays]:
+    """Return the description and the arrays of a result of this kind and format.
+
+    Raises
+    ------
+    InputFileError
+        If the file holds anything else, or is damaged.
+    """
+    content = Path(path).read_bytes()
+    try:
+        description, arrays = decode_arrays(content)
+    except UnreadableError as error:
+        hint = _OLD_HINT if _is_old(content) else f"it {error}"
+        raise InputFileError(f"{path} is not a {kind} that vicheck has saved", hint=hint) from error
+    if description.pop("kind", None) != kind:
+        raise InputFileError(f"{path} is not a {kind} that vicheck has saved")
+    found = description.pop("format", None)
+    if type(found) is not int or found != version:
+        raise InputFileError(f"{path} has format {found!s:.20}, this version reads {version}")
+    return description, arrays
+
+
+@contextmanager
+def explaining_misfits(path: str | Path, kind: str) -> Iterator[None]:
+    """Turn a `ValueError` about what a file of a result holds into an `InputFileError`."""
+    try:
+        yield
+    except ValueError as error:
+        raise InputFileError(
+            f"{path} is not a {kind} that this version of vicheck has saved", hint=str(error)
+        ) from error
+
+
+_OLD_HINT = "an earlier version wrote it otherwise: save the result again with this one"
+
+
+def result_kind(path: str | Path) -> str | None:
+    """Return what kind of result a file says it holds; None if it is no such file.
+
+    Raises
+    ------
+    InputFileError
+        If the file is no ``.npz`` file at all, or of an earlier version.
+    """
+    content = Path(path).read_bytes()
+    try:
+        file = NpzFile(content)
+    except UnreadableError:
+        raise InputFileError(f"{path} is not a .npz file") from None
+    if _is_old(content):
+        raise InputFileError(f"{path} was saved by an earlier version", hint=_OLD_HINT)
+    try:
+        kind = _described(file).get("kind")
+    except UnreadableError:
+        return None
+    return kind if isinstance(kind, str) else None
+
+
+def _described(file: NpzFile) -> dict[str, Any]:
+    description = parse_json(file.read_member(_DESCRIPTION))
+    if not isinstance(description, dict):
+        raise UnreadableError("has no object for its description")
+    return description
+
+
+def _is_old(content: bytes) -> bool:
+    """Whether this is a result as vicheck wrote them before there was a checksum."""
+    return content.startswith(b"PK") and b"description.npy" in content[-100_000:]
+
+
+def _member(name: str) -> ZipInfo:
+    member = ZipInfo(name, _DATE)
+    member.create_system = 3  # that of the machine would be kept
+    return member
+
+
+def _little(array: NDArray[Any], name: str) -> NDArray[Any]:
+    if not _PLAIN.fullmatch(_little_code(array.dtype)):
+        raise TypeError(
+            f"arrays[{name!r}] must hold booleans, integers, floats or strings, "
+            f"got dtype {array.dtype}"
+        )
+    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(array.shape)
+    halves = _half_characters(little)
+    if halves.any():  # of names of files that are no UTF-8
+        little = little.copy()
+        little.reshape(-1).view("<u4")[halves] = ord("?")
+    return little
+
+
+def _half_characters(array: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell which letters of a text are halves of pairs, that cannot be printed."""
+    if array.dtype.kind != "U":
+        return np.zeros(0, bool)
+    letters = array.reshape(-1).view(np.dtype("u4").newbyteorder(array.dtype.byteorder))
+    return (letters >= 0xD800) & (letters <= 0xDFFF)
+
+
+def _little_code(dtype: np.dtype[Any]) -> str:
+    return dtype.newbyteorder("<").str

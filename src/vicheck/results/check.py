@@ -1,0 +1,321 @@
+"""`Check`: everything that was found out about an approximation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicheck.checking.moments import moments_table, unknown_moments, worst_first
+from vicheck.judging import judge_check, misses_a_mode, show, verdict_lines
+from vicheck.plain_text import plain
+from vicheck.results.check_archive import RECORDS, load_fields, save_fields
+from vicheck.results.convergence import Convergence, PooledModes
+from vicheck.results.estimates import Divergences, Measure, Predictive
+from vicheck.results.provenance import Provenance
+from vicheck.results.psis import PsisResult, PsisStatus
+from vicheck.results.verdict import Finding, Verdict
+from vicheck.stats.divergences import divergences
+from vicheck.stats.psis import psis_quietly
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+    from vicheck.results.calibration import Calibration
+
+__all__ = ["Check"]
+
+Floats = NDArray[np.float64]
+
+_ROWS_SHOWN = 12
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Check:
+    """What a check of an approximation has found; ``print`` gives a summary."""
+
+    log_p: Floats
+    """Log joint density of each draw, on the unconstrained scale."""
+    log_q: Floats
+    """Log density of the approximation at each draw."""
+    values: Floats
+    """Quantities at each draw that was kept, shape ``(S, Q)``."""
+    shapes: dict[str, tuple[int, ...]]
+    """Names and shapes of the quantities, in the order of the columns of ``values``."""
+    names: tuple[str, ...]
+    """Name of each column."""
+    psis: PsisResult
+    khat_growth: dict[int, float]
+    """khat of the first draws, by their number: it can rise as more of the tail is seen."""
+    convergence: Convergence | None = None
+    """For a fit of vicheck's own: whether the solver has found its optimum."""
+    pooled: PooledModes | None = None
+    """When other starts have settled elsewhere: the mixture of all optima."""
+    predictive: Predictive | None = None
+    """When test data was given."""
+    title: str = ""
+    notes: tuple[str, ...] = ()
+    """Sentences to read the numbers with."""
+    unnormalized: str = ""
+    """Why ``log_q`` lacks its constant, where it does: ELBO and evidence are then unknown."""
+    extra: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Further columns of ``moments``, by quantity: errors against reference draws."""
+    elbo_trace: Floats = field(default_factory=lambda: np.empty(0))
+    """ELBO, in nats, as the solver went along, where that is known."""
+    provenance: Provenance | None = None
+    """What the numbers rest on: settings, seeds, data, versions."""
+    seconds: float = np.nan
+    """Wall time of fit and check. Neither this nor the command is saved: the same result gives the
+    same bits."""
+    command: str = ""
+    """The command line that made it."""
+
+    @property
+    def khat(self) -> float:
+        """Estimated Pareto shape of the ratios' right tail."""
+        return float(self.psis.khat)
+
+    @property
+    def log_ratios(self) -> Floats:
+        """``log_p - log_q``."""
+        with np.errstate(invalid="ignore"):
+            return self.log_p - self.log_q
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """The findings and their summary; ``str`` gives the sentence."""
+        return judge_check(self.psis, self.khat_growth, self.convergence, self.pooled)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Each finding with its severity, evidence and hint."""
+        return self.verdict.findings
+
+    @cached_property
+    def divergences(self) -> Divergences:
+        """ELBO, log evidence, KL both ways, chi-square and Renyi divergences."""
+        found = divergences(self.log_ratios, smoothed=self.psis)
+        if not self.unnormalized:
+            return found
+        unknown = Measure(np.nan, np.nan, self.unnormalized)
+        return replace(found, elbo=unknown, log_evidence=unknown)
+
+    @property
+    def log_evidence(self) -> Measure:
+        """Log of the marginal likelihood of the data."""
+        return self.divergences.log_evidence
+
+    @cached_property
+    def moments(self) -> pd.DataFrame:
+        """Mean and sd of every quantity by VI, IS and PSIS, its khat, and which to use.
+
+        One row for each quantity. ``mcse`` is the error of ``psis_mean``, ``shift`` is PSIS minus
+        VI in sds of the posterior, ``khat`` governs the error of this quantity's mean, and ``use``
+        is "vi", "psis" or "neither". Computed when first asked for.
+        """
+        if not len(self.values):
+            return unknown_moments(self.names)
+        log_ratios = self.log_ratios[: len(self.values)]
+        table = moments_table(self.values, log_ratios, self._psis_of_kept, self.names)
+        if misses_a_mode(self.pooled, self.psis.threshold):
+            table["use"] = "neither"
+        for name, column in self.extra.items():
+            table[name] = [column.get(row, np.nan) for row in table.index]
+            if name == "ref_sd":  # the errors of the means, in sds of the reference
+                for way in ("vi", "psis"):
+                    difference = table[f"{way}_mean"] - table["ref_mean"]
+                    table[f"{way}_error"] = difference / table["ref_sd"]
+        return table
+
+    @property
+    def worst_first(self) -> pd.DataFrame:
+        """``moments`` with what is worst on top: no estimate to use, then the largest shift."""
+        return worst_first(self.moments)
+
+    @property
+    def draws(self) -> dict[str, Floats]:
+        """Named draws from q, shape ``(S, ...)``."""
+        sizes = [int(np.prod(shape)) for shape in self.shapes.values()]
+        parts = np.split(self.values, np.cumsum(sizes)[:-1], axis=1)
+        return {
+            name: part.reshape(len(part), *shape)
+            for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
+        }
+
+    @property
+    def kept_log_weights(self) -> Floats:
+        """Smoothed log weights of the draws in ``values``, normalised; NaN when undefined."""
+        return self._psis_of_kept.log_weights if len(self.values) else np.empty(0)
+
+    @cached_property
+    def _psis_of_kept(self) -> PsisResult:
+        """PSIS of the draws that were kept: all of them, unless memory forbade it."""
+        if len(self.values) == self.psis.num_draws:
+            return self.psis
+        return psis_quietly(self.log_ratios[: len(self.values)])
+
+    def resample(self, num_draws: int, *, replace: bool = True, seed: int = 0) -> dict[str, Floats]:
+        """Draw from the posterior, as far as the smoothed weights can: draws of equal weight.
+
+        Parameters
+        ----------
+        num_draws
+            How many; without replacement at most those with a positive weight.
+        replace
+            Without replacement no draw comes twice; the result is then closer to q.
+        seed
+            The same seed gives the same draws.
+
+        Raises
+        ------
+        ValueError
+            When the weights are undefined, or too few draws have any.
+        """
+        if not len(self.values):
+            raise ValueError("there is nothing to draw from: no draws were kept")
+        log_weights = self.kept_log_weights
+        if np.isnan(log_weights).any():
+            raise ValueError(f"the draws have no weights: {self.psis.message}")
+        with np.errstate(under="ignore"):
+            weights = np.exp(log_weights)
+        weights /= weights.sum()
+        positive = int(np.count_nonzero(weights))
+        if num_draws < 1 or (not replace and num_draws > positive):
+            raise ValueError(
+                f"num_draws must lie between 1 and {positive} without replacement, got {num_draws}"
+            )
+        rng = np.random.default_rng(seed)
+        rows = rng.choice(len(weights), size=num_draws, replace=replace, p=weights)
+        return {name: array[rows] for name, array in self.draws.items()}
+
+    def to_arviz(self) -> xr.DataTree:
+        """Return the draws as ArviZ data, with ``log_p``, ``log_q`` and ``log_weights`` kept.
+
+        The group ``posterior`` holds the draws of q, unweighted; ``sample_stats`` the rest.
+        """
+        from vicheck.adapters.arviz import to_datatree
+
+        size = len(self.values)
+        stats = {
+            "log_p": self.log_p[:size],
+            "log_q": self.log_q[:size],
+            "log_weights": self.kept_log_weights,
+        }
+        told = {
+            "khat": self.khat,
+            "verdict": str(self.verdict),
+            "title": self.title,
+            "notes": "\n".join(self.notes),
+            "unnormalized": self.unnormalized,
+        }
+        return to_datatree(self.draws, stats, told)
+
+    def report(self, path: str | Path, *, calibration: Calibration | None = None) -> Path:
+        """Write all of it as one page of HTML that needs nothing else, and return its path.
+
+        Parameters
+        ----------
+        path
+            The file; one that is there is replaced when the new one is complete.
+        calibration
+            What `vicheck.vsbc` has found for the same model, to be shown on the same page.
+        """
+        from vicheck.report.page import write_report
+
+        return write_report(path, check=self, calibration=calibration)
+
+    def with_command(self, command: str) -> Self:
+        """Return the same check with the command line that made it, for its report."""
+        return replace(self, command=command)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to one file (``.npz``), which `Check.load` reads back.
+
+        The same content gives the same bits; an old file stays until the new one is complete.
+        """
+        save_fields(path, self)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` has written; the weights are computed again from the densities.
+
+        Raises
+        ------
+        InputFileError
+            If the file is damaged or holds anything else.
+        """
+        found = load_fields(path)
+        with np.errstate(invalid="ignore"):
+            smoothed = psis_quietly(found["log_p"] - found["log_q"])
+        return cls(psis=smoothed, **found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return numbers, findings and the table of moments as plain values, without the draws."""
+        low, high = self.psis.khat_interval()
+        return {
+            "khat": self.khat,
+            "khat_interval": [float(low), float(high)],
+            "threshold": self.psis.threshold,
+            "status": self.psis.status.name,
+            "num_draws": self.psis.num_draws,
+            "ess": self.psis.ess,
+            "khat_growth": {str(size): khat for size, khat in self.khat_growth.items()},
+            "verdict": self.verdict.to_dict(),
+            "divergences": self.divergences.to_dict(),
+            "moments": self.moments.to_dict(orient="index"),
+        } | {
+            name: None if record is None else record.to_dict()
+            for name, record in ((name, getattr(self, name)) for name in RECORDS)
+        }
+
+    def _repr_html_(self) -> str:
+        from vicheck.report.notebook import check_html
+
+        return check_html(self)
+
+    def __str__(self) -> str:
+        return "\n".join(map(plain, [*summary_lines(self), "", *_table_lines(self.moments)]))
+
+    def __repr__(self) -> str:
+        return (
+            f"Check(khat={self.khat:.3f}, {self.verdict.level}, num_draws={self.psis.num_draws}, "
+            f"quantities={len(self.names)})"
+        )
+
+
+def summary_lines(check: Check) -> list[str]:
+    """Return what was found, line by line, without the table of moments."""
+    lines = [check.title] if check.title else []
+    lines += [*verdict_lines(check.verdict), ""]
+    if check.psis.status in (PsisStatus.OK, PsisStatus.CONSTANT):
+        parts = [
+            f"khat {show(check.khat)} from {check.psis.num_draws} draws",
+            f"{check.psis.ess:.0f} effective draws",
+        ]
+        if not check.unnormalized:
+            parts.append(f"ELBO {check.divergences.elbo}")
+        if not check.log_evidence.reason:
+            parts.append(f"log evidence {check.log_evidence}")
+        lines.append("; ".join(parts))
+    if check.predictive is not None:
+        lines.append(
+            f"Held-out log predictive density: VI {check.predictive.vi}, PSIS "
+            f"{check.predictive.psis} ({check.predictive.num_points} points). It does not tell "
+            "whether VI worked."
+        )
+    if check.unnormalized:
+        lines.append(f"ELBO and log evidence are unknown: {check.unnormalized}.")
+    return [*lines, *check.notes]
+
+
+def _table_lines(table: pd.DataFrame) -> list[str]:
+    shown = table.head(_ROWS_SHOWN).drop(columns=["is_mean", "is_sd"])
+    lines = shown.to_string(float_format=lambda number: f"{number:.3g}").split("\n")
+    if len(table) > _ROWS_SHOWN:
+        lines.append(f"... and {len(table) - _ROWS_SHOWN} more quantities in .moments")
+    return lines

@@ -1,0 +1,97 @@
+"""A check as a file: what is kept, and what a file must hold to be one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicheck.results.archive import Arrays, explaining_misfits, load_result, save_result
+from vicheck.results.convergence import Convergence, PooledModes
+from vicheck.results.estimates import Predictive
+from vicheck.results.provenance import Provenance
+from vicheck.results.record import Record
+
+__all__ = ["RECORDS", "load_fields", "save_fields"]
+
+_FORMAT = 2
+_DIMS = {"log_p": 1, "log_q": 1, "values": 2, "elbo_trace": 1}
+"""The arrays, and how many dimensions they have."""
+RECORDS = ("convergence", "pooled", "predictive", "provenance")
+"""Fields of a check that hold a record or nothing."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Description(Record):
+    """What is kept beside the arrays: fields of `Check` by the same names."""
+
+    names: tuple[str, ...]
+    shapes: dict[str, tuple[int, ...]]
+    khat_growth: dict[int, float]
+    title: str
+    notes: tuple[str, ...]
+    unnormalized: str
+    extra: dict[str, dict[str, float]]
+    convergence: Convergence | None
+    pooled: PooledModes | None
+    predictive: Predictive | None
+    provenance: Provenance | None
+
+
+def save_fields(path: str | Path, check: Any) -> None:
+    """Write a check to a file, whole or not at all."""
+    described = _Description(
+        **{each.name: getattr(check, each.name) for each in fields(_Description)}
+    )
+    arrays = {name: np.asarray(getattr(check, name), np.float64) for name in _DIMS}
+    save_result(path, "check", _FORMAT, described.to_dict(), arrays)
+
+
+def load_fields(path: str | Path) -> dict[str, Any]:
+    """Return the fields of a check from what `save_fields` has written.
+
+    Raises
+    ------
+    InputFileError
+        If the file holds anything else.
+    """
+    description, arrays = load_result(path, "check", _FORMAT)
+    with explaining_misfits(path, "check"):
+        found = _Description.from_dict(description)
+        _require_fitting(found, arrays)
+    return {each.name: getattr(found, each.name) for each in fields(found)} | arrays
+
+
+def _require_fitting(found: _Description, arrays: Arrays) -> None:
+    """Raise `ValueError` unless the arrays are those of one check and fit their description."""
+    dims = {name: array.ndim for name, array in arrays.items() if array.dtype == np.float64}
+    if dims != _DIMS or len(arrays) != len(_DIMS):
+        raise ValueError(f"it must have the arrays {', '.join(_DIMS)}, got {', '.join(arrays)}")
+    log_p, log_q, values = arrays["log_p"], arrays["log_q"], arrays["values"]
+    if not 0 < len(log_p) == len(log_q) >= len(values):
+        raise ValueError(f"it has {len(log_p)} log_p, {len(log_q)} log_q, {len(values)} draws")
+    if not _are_columns(found.shapes, found.names, values):
+        raise ValueError("its names and shapes are not those of its columns")
+    if len(set(found.names)) != len(found.names):
+        raise ValueError("two of its quantities have the same name")
+    if any(size < 1 for size in found.khat_growth):
+        raise ValueError("its khat_growth is that of no draws")
+    if found.pooled is not None:
+        masses, locations = found.pooled.masses, found.pooled.locations
+        if masses.ndim != 1 or locations.ndim != 2 or not 0 < len(masses) == len(locations):
+            raise ValueError("its modes have no mass and place each")
+    if found.convergence is not None and found.convergence.gradient_trace.ndim != 1:
+        raise ValueError("its gradient_trace is no vector")
+
+
+def _are_columns(
+    shapes: Mapping[str, tuple[int, ...]], names: tuple[str, ...], values: NDArray[np.float64]
+) -> bool:
+    sizes = [prod(shape) for shape in shapes.values()]
+    positive = all(size >= 0 for shape in shapes.values() for size in shape)
+    return positive and sum(sizes) == len(names) == values.shape[1] > 0

@@ -1,0 +1,75 @@
+"""Numbers with their Monte Carlo errors: moments, quantiles, divergences, predictive densities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from vicheck.results.record import Record
+
+__all__ = ["Divergences", "Estimate", "Measure", "Predictive", "QuantileEstimate"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimate(Record):
+    """Mean and standard deviation of quantities, with Monte Carlo standard errors."""
+
+    mean: Any
+    sd: Any
+    mcse: Any
+    """Monte Carlo standard error of the mean."""
+    mcse_sd: Any
+    """Monte Carlo standard error of the standard deviation."""
+    ess: Any
+    """Number of independent posterior draws that would estimate the mean as well."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class QuantileEstimate(Record):
+    """Quantiles with Monte Carlo standard errors; the dimension of probabilities comes first."""
+
+    value: Any
+    mcse: Any
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Measure(Record):
+    """A number with its Monte Carlo standard error, or NaN (or infinity) with the reason."""
+
+    value: float
+    mcse: float
+    reason: str = ""
+
+    def __str__(self) -> str:
+        if self.reason:
+            return f"{self.value:.4g} ({self.reason})"
+        return f"{self.value:.4g} +- {self.mcse:.2g}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Divergences(Record):
+    """How far q is from p, in nats."""
+
+    elbo: Measure
+    log_evidence: Measure
+    kl_q_p: Measure
+    """KL(q, p), what variational inference minimises."""
+    kl_p_q: Measure
+    """KL(p, q) = E_p log(p / q)."""
+    chi_square: Measure
+    """E_q (p / q)^2 - 1."""
+    renyi: dict[float, Measure]
+    """D_alpha(p || q) by order alpha."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Predictive(Record):
+    """Log density of held-out data, summed over its points.
+
+    It does not tell whether variational inference worked: a worse posterior can predict better
+    (the paper's section 4.2). Only the difference between the two numbers says something.
+    """
+
+    vi: Measure
+    psis: Measure
+    num_points: int

@@ -1,0 +1,134 @@
+"""`Fit`: an approximation of a posterior, and how the solver found it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from vicheck.results.record import Floats
+from vicheck.results.status import FitStatus
+from vicheck.runtime.jax_settings import double_precision
+
+if TYPE_CHECKING:
+    from vicheck.model import Model
+    from vicheck.vi.families.family import Family
+
+__all__ = ["Fit", "Optimum", "Solution"]
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """A place where a start has settled."""
+
+    q: Family
+    elbo: float
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A member of the family, and how the solver got there."""
+
+    q: Family
+    status: FitStatus
+    elbo: float
+    """The solver's own estimate, NaN for a fit that has run away: on the draws it was fitted to, no
+    number is too high. A check estimates it again from fresh draws."""
+    num_evaluations: int
+    """How often the log density was evaluated, with its gradient or without."""
+    gradient_norm: float = np.nan
+    """Largest entry of the gradient in units of standard deviations, on the solver's own draws."""
+    sampling_error: float = np.nan
+    """Largest error of a mean or log sd, in sds, that comes from the solver's finite draws."""
+    num_draws: int = 0
+    """Draws in the objective: all of them, or in each step."""
+    others: tuple[Optimum, ...] = ()
+    """Other optima that other starts have settled on."""
+    elbo_trace: Floats = field(default_factory=lambda: np.empty(0))
+    """ELBO as the solver went along."""
+    gradient_trace: Floats = field(default_factory=lambda: np.empty(0))
+    """Largest entry of the gradient, in sds, after each round of the deterministic solver."""
+    iterates: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    """Means and log sds during the last part of a stochastic run, one row for each step kept."""
+    settings: dict[str, float] = field(default_factory=dict)
+    """What the solver chose itself, such as Stan's step size."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """An approximation q of a posterior, with the model and data it belongs to."""
+
+    model: Model
+    family: str
+    solver: str
+    seed: int
+    solution: Solution
+    seconds: float
+    """Wall time, with compiling when the model was new."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Options that were given, the rank and those of the solver."""
+    computed: Hashable = None
+    """What the model computed when it was fitted; None where that is not known."""
+
+    @property
+    def q(self) -> Family:
+        """The approximation, on the flat unconstrained vector, for use inside JAX.
+
+        It is in float64: use it within `vicheck.model.double_precision`, or take ``mean``, ``sd``,
+        ``covariance`` and ``sample``, which need no such care.
+        """
+        return self.solution.q
+
+    @property
+    def mean(self) -> Floats:
+        """Mean of q, on the unconstrained scale, in the order of ``model.coordinates``."""
+        return np.asarray(self.q.loc)
+
+    @property
+    def sd(self) -> Floats:
+        """Standard deviations of q, on the unconstrained scale."""
+        with double_precision():
+            return np.asarray(self.q.sd)
+
+    @property
+    def covariance(self) -> Floats:
+        """Covariance matrix of q, on the unconstrained scale."""
+        with double_precision():
+            return np.asarray(self.q.covariance())
+
+    @property
+    def status(self) -> FitStatus:
+        """How the solver ended."""
+        return self.solution.status
+
+    @property
+    def converged(self) -> bool:
+        """Whether the solver says that it has converged."""
+        return self.status is FitStatus.CONVERGED
+
+    @property
+    def elbo(self) -> float:
+        """The solver's own estimate of the ELBO, in nats; NaN for a fit that has run away."""
+        return self.solution.elbo
+
+    def sample(self, num_draws: int = 1000, seed: int = 0) -> dict[str, Floats]:
+        """Draw named parameters from q, on their own scale, and what the model derives from them.
+
+        Returns
+        -------
+        dict
+            Arrays of shape ``(num_draws, ...)`` by name.
+        """
+        with double_precision():
+            z, _ = self.q.sample_and_log_prob(jax.random.key(seed), num_draws)
+        return self.model.constrain(z)
+
+    def __repr__(self) -> str:
+        count = "parameter" if self.model.dim == 1 else "parameters"
+        elbo = "" if np.isnan(self.elbo) else f", ELBO {self.elbo:.2f}"
+        return (
+            f"Fit({self.family}, {self.model.dim} {count}, {self.solver}: {self.status.name}{elbo})"
+        )

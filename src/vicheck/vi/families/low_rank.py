@@ -1,0 +1,70 @@
+"""Low rank plus diagonal: correlations along a few directions, at a cost linear in dimension."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.linalg import cho_factor, cho_solve
+
+from vicheck.vi.families.family import LOG_2PI, Family, moved
+
+__all__ = ["LowRank"]
+
+
+class LowRank(Family):
+    """Normal with mean ``loc`` and covariance ``diag(exp(2 log_diagonal)) + factor @ factor.T``."""
+
+    loc: jax.Array
+    log_diagonal: jax.Array
+    factor: jax.Array
+
+    @property
+    def rank(self) -> int:
+        """Number of columns of ``factor``."""
+        return int(self.factor.shape[-1])
+
+    @property
+    def noise_dim(self) -> int:
+        return self.dim + self.rank
+
+    @property
+    def sd(self) -> jax.Array:
+        return jnp.sqrt(jnp.exp(2.0 * self.log_diagonal) + jnp.square(self.factor).sum(axis=-1))
+
+    def transform(self, noise: jax.Array) -> jax.Array:
+        own, shared = noise[: self.dim], noise[self.dim :]
+        return self.loc + jnp.exp(self.log_diagonal) * own + self.factor @ shared
+
+    def log_prob(self, z: jax.Array) -> jax.Array:
+        # Woodbury: with V = D^-1 F the precision is D^-1 (I - V (I + V'V)^-1 V') D^-1.
+        whitened, inner = self._whitened()
+        deviation = (z - self.loc) * jnp.exp(-self.log_diagonal)
+        projected = whitened.T @ deviation
+        square = deviation @ deviation - projected @ cho_solve(inner, projected)
+        return -0.5 * (square + self.dim * LOG_2PI) - self._log_det(inner)
+
+    def _whitened(self) -> tuple[jax.Array, tuple[jax.Array, bool]]:
+        whitened = self.factor * jnp.exp(-self.log_diagonal)[:, None]
+        return whitened, cho_factor(jnp.eye(self.rank) + whitened.T @ whitened, lower=True)
+
+    def _log_det(self, inner: tuple[jax.Array, bool]) -> jax.Array:
+        return self.log_diagonal.sum() + jnp.log(jnp.diagonal(inner[0])).sum()
+
+    def entropy(self) -> jax.Array:
+        return 0.5 * self.dim * (1.0 + LOG_2PI) + self._log_det(self._whitened()[1])
+
+    def covariance(self) -> jax.Array:
+        return jnp.diag(jnp.exp(2.0 * self.log_diagonal)) + self.factor @ self.factor.T
+
+    @property
+    def step_dim(self) -> int:
+        return self.dim * (2 + self.rank)
+
+    def displaced(self, step: jax.Array, directions: jax.Array) -> LowRank:
+        shift, growth, change = jnp.split(step, [self.dim, 2 * self.dim])
+        scale = jnp.exp(self.log_diagonal)[:, None]
+        return LowRank(
+            moved(self.loc, shift, directions),
+            self.log_diagonal + growth / jnp.sqrt(2.0),
+            self.factor + scale * change.reshape(self.dim, self.rank),
+        )

@@ -1,0 +1,53 @@
+"""Mean field: independent normals."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from vicheck.vi.families.family import LOG_2PI, Family, moved
+
+__all__ = ["MeanField"]
+
+
+class MeanField(Family):
+    """Independent normals with means ``loc`` and standard deviations ``exp(log_scale)``."""
+
+    loc: jax.Array
+    log_scale: jax.Array
+
+    @property
+    def noise_dim(self) -> int:
+        return self.dim
+
+    @property
+    def sd(self) -> jax.Array:
+        return jnp.exp(self.log_scale)
+
+    def transform(self, noise: jax.Array) -> jax.Array:
+        return self.loc + self.sd * noise
+
+    def log_prob(self, z: jax.Array) -> jax.Array:
+        return self._log_prob_of_noise((z - self.loc) / self.sd)
+
+    def transform_and_log_prob(self, noise: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return self.transform(noise), self._log_prob_of_noise(noise)
+
+    def _log_prob_of_noise(self, noise: jax.Array) -> jax.Array:
+        return -0.5 * (noise @ noise + self.dim * LOG_2PI) - self.log_scale.sum()
+
+    def entropy(self) -> jax.Array:
+        return 0.5 * self.dim * (1.0 + LOG_2PI) + self.log_scale.sum()
+
+    def covariance(self) -> jax.Array:
+        return jnp.diag(self.sd**2)
+
+    @property
+    def step_dim(self) -> int:
+        return 2 * self.dim
+
+    def displaced(self, step: jax.Array, directions: jax.Array) -> MeanField:
+        # Near the optimum of a Gaussian posterior the curvature in log_scale is 2: sqrt(2) makes
+        # it 1 along every entry of the step.
+        shift, growth = step[: self.dim], step[self.dim :] / jnp.sqrt(2.0)
+        return MeanField(moved(self.loc, shift, directions), self.log_scale + growth)

@@ -1,0 +1,122 @@
+"""Fit one model: choose family and solver, and keep what came out with what went in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import fields
+from importlib import import_module
+from typing import Any, Protocol
+
+from vicheck.model import Model, double_precision
+from vicheck.results.fit import Fit, Solution
+from vicheck.runtime.interrupts import between_pieces
+from vicheck.vi.families.registry import Kind, kind_of
+from vicheck.vi.solvers.reporting import Report, silent
+
+__all__ = ["fit", "make_solver"]
+
+
+class Solver(Protocol):
+    """What a solver is: options, and a way to use them."""
+
+    def solve(self, model: Model, kind: Kind, seed: int, report: Report) -> Solution:
+        """Fit a family to a model."""
+        ...
+
+
+# Where each solver lives: loaded when it is chosen, because Optax takes a while.
+_SOLVERS = {
+    "deterministic": ("vicheck.vi.solvers.deterministic.solver", "Deterministic"),
+    "stochastic": ("vicheck.vi.solvers.stochastic", "Stochastic"),
+    "stan_advi": ("vicheck.vi.solvers.stan_advi", "StanAdvi"),
+}
+
+
+@between_pieces()
+def fit(
+    model: Model,
+    data: Mapping[str, Any] | None = None,
+    *,
+    family: str = "mean_field",
+    rank: int | None = None,
+    solver: str = "deterministic",
+    seed: int = 0,
+    progress: Report | None = None,
+    **options: Any,
+) -> Fit:
+    """Fit an approximation to the posterior of a model.
+
+    Parameters
+    ----------
+    model
+        From `vicheck.from_numpyro` or `vicheck.from_log_density`.
+    data
+        Named arrays that replace the model's own; of the same shapes, nothing is compiled again.
+    family
+        ``"mean_field"``, ``"full_rank"`` or ``"low_rank"`` (low rank plus diagonal).
+    rank
+        Rank of ``"low_rank"``; 5 by default.
+    solver
+        ``"deterministic"`` (fixed draws, run to convergence), ``"stochastic"`` (Optax, minibatches)
+        or ``"stan_advi"`` (Stan's algorithm).
+    seed
+        The same seed gives the same bits.
+    progress
+        Called now and then with a sentence on what is going on.
+    **options
+        Options of the solver: see `vicheck.vi.solvers.deterministic.solver.Deterministic`,
+        `vicheck.vi.solvers.stochastic.Stochastic`, `vicheck.vi.solvers.stan_advi.StanAdvi`.
+
+    Returns
+    -------
+    Fit
+        With a status; a fit that failed is a value, not an exception. An interrupted one
+        (Ctrl-C) is returned as far as it got; a second Ctrl-C does not wait.
+
+    Raises
+    ------
+    ModelError
+        When the model or data cannot be used at all, such as a density that is nowhere finite.
+
+    Examples
+    --------
+    >>> from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_noncentred
+    >>> model = vicheck.from_numpyro(eight_schools_noncentred, **EIGHT_SCHOOLS)
+    >>> vicheck.fit(model)
+    Fit(mean_field, 10 parameters, deterministic: CONVERGED, ELBO -31.54)
+    """
+    if not isinstance(model, Model):
+        raise TypeError(
+            f"model must be a vicheck Model, got {type(model).__name__}: "
+            "make one with vicheck.from_numpyro or vicheck.from_log_density"
+        )
+    chosen = make_solver(solver, options)
+    model = model.given(data)
+    model.require_data()
+    kind = kind_of(family, model.dim, rank)
+    start = time.perf_counter()
+    with double_precision():
+        now = model.snapshot()
+        solution = chosen.solve(now, kind, seed, progress or silent)
+        computed = now.program.computation("log_density", now.data)
+    seconds = time.perf_counter() - start
+    given = options if rank is None else {"rank": rank} | options
+    return Fit(model, family, solver, seed, solution, seconds, given, computed)
+
+
+def make_solver(name: str, options: dict[str, Any]) -> Solver:
+    """Return a solver with its options, or say what there is."""
+    if name not in _SOLVERS:
+        raise ValueError(f"solver must be one of {', '.join(_SOLVERS)}, got {name!r}")
+    module, kind = _SOLVERS[name]
+    make = getattr(import_module(module), kind)
+    known = [each.name for each in fields(make)]
+    unknown = [option for option in options if option not in known]
+    if unknown:
+        raise TypeError(
+            f"fit got the option {', '.join(unknown)}, but those of solver={name!r} are: "
+            f"{', '.join(known)}"
+        )
+    chosen: Solver = make(**options)
+    return chosen

@@ -1,0 +1,1 @@
+"""Solvers, which find the best member of a family."""

@@ -1,0 +1,1 @@
+"""Deterministic solver: the ELBO on fixed draws, optimised until its gradient vanishes."""

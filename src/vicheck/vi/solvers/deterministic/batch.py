@@ -1,0 +1,250 @@
+"""Fits of one family to many sets of data: the host's side of the deterministic solver."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from vicheck.model import Data, Program
+from vicheck.results.status import FitStatus
+from vicheck.runtime.interrupts import piece
+from vicheck.vi.families.family import Family
+from vicheck.vi.families.registry import MAX_DENSE_DIM, Kind
+from vicheck.vi.solvers.deterministic.noise import CHUNK, make_noise
+from vicheck.vi.solvers.deterministic.progress import (
+    CODES,
+    Progress,
+    begin,
+    choose,
+    has_run_away,
+    is_running,
+    status_of,
+    with_more_draws,
+)
+from vicheck.vi.solvers.deterministic.rounds import Limits, settle
+from vicheck.vi.solvers.reporting import Report
+
+if TYPE_CHECKING:
+    from vicheck.vi.solvers.deterministic.solver import Deterministic
+
+__all__ = ["Fits", "Settled"]
+
+Floats = NDArray[np.float64]
+
+_FIRST_STEPS, _NEWTON_STEPS = 2, 40
+"""Newton steps towards the mode before a fit: a few, because a mode may be at infinity, or many."""
+_SHRINK = (1.0, 1e-2, 1e-4)
+"""Scales of a start, in those of its curvature: smaller ones where the density is not finite."""
+_BUDGET = 20_000
+"""Density evaluations of the first call; later calls are as long as a second or so allows."""
+_SECONDS_A_CALL = 2.0
+_MORE_DRAWS = 3
+"""How often more noise is made, four times as much each time."""
+_SPREAD = 4.0
+"""Random starts lie within this of zero, on the unconstrained scale: over-dispersed."""
+_MAX_BUFFER = 2**26
+"""Numbers in the largest set of noise: 256 MB, because half of the draws mirror the others."""
+_BUFFER = 2**14
+"""Numbers in the first set of noise; code is compiled again when a fit needs more."""
+_SKIPPED = FitStatus.CONVERGED
+"""What a fit that is not to be run is said to be meanwhile."""
+
+
+class Settled(NamedTuple):
+    """Many fits, the first axis of each array over them."""
+
+    q: Family
+    status: list[FitStatus]
+    elbo: Floats
+    num_evaluations: NDArray[np.int64]
+    gradient_norm: Floats
+    sampling_error: Floats
+
+
+class Fits:
+    """The host's side of the solver, which chooses what compiled code does next, for many fits."""
+
+    def __init__(
+        self,
+        options: Deterministic,
+        program: Program,
+        kind: Kind,
+        shared: Data,
+        own: Data,
+        seeds: NDArray[np.int64],
+        report: Report,
+    ) -> None:
+        self.options, self.program, self.kind, self.report = options, program, kind, report
+        self.shared, self.own = jax.device_put((shared, own))
+        self.seeds = seeds
+        self.noise_dim = kind.noise_dim(program.dim)
+        self.first_draws = options.first_draws(kind, program.dim)
+        self.set_capacity(self._first_capacity())
+        self.budget = _BUDGET if program.dim <= MAX_DENSE_DIM else _BUDGET // 10
+        self.num_evaluations = np.zeros(len(seeds), np.int64)
+        self.latest: Progress | None = None
+        """What there is to return when the fits are interrupted."""
+
+    @property
+    def first_chunks(self) -> int:
+        """Chunks of draws that a fit begins with."""
+        return self.first_draws // CHUNK
+
+    def _first_capacity(self) -> int:
+        capacity = self.first_draws
+        while capacity < self.options.max_draws and (
+            2 * capacity * self.noise_dim <= _BUFFER
+            or capacity < max(16 * CHUNK, 4 * self.first_draws)
+        ):
+            capacity *= 2
+        return capacity
+
+    def set_capacity(self, capacity: int) -> None:
+        """Make noise for a number of draws."""
+        self.capacity = capacity
+        self.noise = make_noise(capacity, self.noise_dim, self.seeds)
+
+    def random_starts(self) -> Floats:
+        """Return over-dispersed starts, shape ``(starts, fits, d)``."""
+        size = (self.options.num_starts - 1, self.program.dim)
+        return np.stack(
+            [
+                np.random.default_rng((int(seed), 1)).uniform(-_SPREAD, _SPREAD, size)
+                for seed in self.seeds
+            ],
+            axis=1,
+        )
+
+    def settle(self) -> Progress:
+        """Settle all fits; those that run away again with more draws, which may cure them."""
+        best = self._from_starts(self.first_chunks, np.ones(len(self.seeds), bool))
+        draws = self.first_draws
+        while (away := has_run_away(best)).any() and (more := self._more_draws(draws)) > draws:
+            self.report(f"runs away on {draws} draws, tried again on {more}")
+            draws = more
+            if draws >= self.capacity:
+                room = 4 * draws * self.noise_dim <= _MAX_BUFFER
+                self.set_capacity(min(4 * draws if room else draws, self.options.max_draws))
+            best = choose(away, self._from_starts(draws // CHUNK, away), best)
+        return best
+
+    def _more_draws(self, draws: int) -> int:
+        """Return on how many draws a fit is tried again that has run away; as many: not at all."""
+        # Four times what the family begins with, where nothing hides from the draws any more.
+        tried = draws > self.first_draws and draws >= 4 * self.kind.num_draws(self.program.dim)
+        room = 4 * draws * self.noise_dim <= _MAX_BUFFER
+        return draws if tried or not room else min(4 * draws, self.options.max_draws)
+
+    def _from_starts(self, num_chunks: int, trying: NDArray[np.bool_]) -> Progress:
+        """Settle some fits from z = 0 or, where that fails, from the mode or from random starts."""
+        zero = np.zeros((len(self.seeds), self.program.dim))
+        # Newton steps by an estimated diagonal are no good guide.
+        first_steps = _FIRST_STEPS if self.kind.is_dense(self.program.dim) else 0
+        best = self._from_start(zero, first_steps, num_chunks, trying)
+        starts = [zero, *self.random_starts()] if not self._all_ended(best) else []
+        for start in starts:
+            trying = ~self._ended(best)
+            end = self._from_start(start, _NEWTON_STEPS, num_chunks, trying)
+            better = self._ended(end) | ~(np.asarray(end.value) >= np.asarray(best.value))
+            better &= np.asarray(end.code) != CODES[FitStatus.NOT_FINITE]
+            best = choose(trying & better, end, best)
+            if self._all_ended(best):
+                break
+        return best
+
+    def compile(self) -> None:
+        """Compile what the fits need, and fit nothing."""
+        zero = np.zeros((len(self.seeds), self.program.dim))
+        skipped = np.full(len(zero), CODES[_SKIPPED])
+        self.call(begin(self.kind, zero, self.first_chunks)._replace(code=skipped), 0)
+
+    def _ended(self, progress: Progress) -> NDArray[np.bool_]:
+        """Say which fits need no other start."""
+        ends = (CODES[FitStatus.CONVERGED], CODES[FitStatus.AT_INFINITY])
+        return np.isin(progress.code, ends)
+
+    def _all_ended(self, progress: Progress) -> bool:
+        return bool(self._ended(progress).all())
+
+    def _from_start(
+        self, z: Floats, newton_steps: int, num_chunks: int, trying: NDArray[np.bool_]
+    ) -> Progress:
+        """Settle some fits from a start, with smaller scales where the density is not finite."""
+        best: Progress | None = None
+        for shrink in _SHRINK:
+            fresh = begin(self.kind, z, num_chunks, newton_steps, shrink)
+            # A fit that has ended costs nothing, so the others need no compiled code of their own.
+            skipped = fresh._replace(
+                code=np.full_like(fresh.code, CODES[_SKIPPED]), error=np.zeros_like(fresh.error)
+            )
+            end = self.run(choose(trying, fresh, skipped))
+            best = end if best is None else choose(trying, end, best)
+            trying = trying & (np.asarray(end.code) == CODES[FitStatus.NOT_FINITE])
+            if not trying.any():
+                break
+        assert best is not None
+        return best
+
+    def run(self, progress: Progress) -> Progress:
+        """Run rounds until all fits have ended, with more noise where it was used up."""
+        progress = self._run(progress)
+        for _ in range(_MORE_DRAWS):
+            short = self.is_short(progress)
+            room = 4 * self.capacity * self.noise_dim <= _MAX_BUFFER
+            if not short.any() or not room or self.capacity >= self.options.max_draws:
+                break
+            self.set_capacity(min(4 * self.capacity, self.options.max_draws))
+            progress = self._run(with_more_draws(progress, short))
+        return progress
+
+    def is_short(self, progress: Progress) -> NDArray[np.bool_]:
+        """Say which fits have converged on too few draws."""
+        accurate = np.asarray(progress.error) < self.options.sampling_tolerance
+        return (np.asarray(progress.code) == CODES[FitStatus.CONVERGED]) & ~accurate
+
+    def _run(self, progress: Progress) -> Progress:
+        """Call compiled code, for a time short enough to be interrupted, until all have ended."""
+        while is_running(progress).any():
+            start = time.perf_counter()
+            before = np.asarray(progress.num_evaluations).sum()
+            progress = self.call(progress, self.budget)
+            done = np.asarray(progress.num_evaluations).sum() - before
+            rate = done / (time.perf_counter() - start) / len(self.seeds)
+            self.budget = max(self.budget, int(rate * _SECONDS_A_CALL))
+        return progress
+
+    @piece()
+    def call(self, progress: Progress, budget: int, tolerance: float | None = None) -> Progress:
+        """Let compiled code do some of the work."""
+        before = np.asarray(progress.num_evaluations)
+        limits = Limits(
+            tolerance or self.options.tolerance,
+            self.options.sampling_tolerance,
+            self.capacity // CHUNK,
+            budget,
+        )
+        what = (self.program, self.kind)
+        progress = settle(what, progress, self.noise, self.own, self.shared, limits)
+        progress = jax.device_get(progress)  # all at once: each transfer costs a step of a fit
+        self.num_evaluations = self.num_evaluations + progress.num_evaluations - before
+        if np.isfinite(progress.value[0]) and (
+            self.latest is None or (is_running(self.latest) | has_run_away(self.latest)).any()
+        ):
+            self.latest = progress
+        draws = int(progress.num_chunks[0]) * CHUNK
+        self.report(
+            f"ELBO {-progress.value[0]:.3f} on {draws} draws, gradient {progress.norm[0]:.2g} sd"
+        )
+        return progress
+
+    def statuses(self, progress: Progress) -> list[FitStatus]:
+        """Return how each fit has ended."""
+        short = self.is_short(progress)
+        return [
+            FitStatus.SAMPLING_ERROR if few else status_of(code) or FitStatus.INTERRUPTED
+            for code, few in zip(progress.code, short, strict=True)
+        ]
