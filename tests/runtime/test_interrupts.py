@@ -216,7 +216,7 @@ def test_a_check_ends_between_chunks_of_draws(monkeypatch):
             press()
         return inner(*arguments)
 
-    monkeypatch.setattr(evaluate, "_evaluate", evaluated)
+    monkeypatch.setattr(evaluation, "_evaluate", evaluated)
     with pytest.raises(KeyboardInterrupt):
         vicheck.check(fit, num_draws=100_000)
     assert len(chunks) == 2

@@ -20,6 +20,7 @@ class FitStatus(Enum):
     INTERRUPTED = "the fit was interrupted"
     FAILED = "the fit raised an error"
     TIMED_OUT = "the fit took longer than its limit"
+    UNKNOWN = "it is not known whether the fit has converged"
 
     def __repr__(self) -> str:
         return f"FitStatus.{self.name}"

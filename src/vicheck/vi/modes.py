@@ -10,7 +10,7 @@ from jax import lax
 
 from vicheck.model import Data, Program
 from vicheck.runtime.compiling import compiled
-from vicheck.vi.families.family import moved
+from vicheck.vi.families.gaussian import moved
 from vicheck.vi.quasi_newton import minimise
 
 __all__ = ["MAX_EVALUATIONS", "climb_to_mode", "find_modes"]

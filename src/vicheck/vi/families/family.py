@@ -6,32 +6,24 @@ import abc
 
 import equinox as eqx
 import jax
-from jax.scipy.stats import norm
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["LOG_2PI", "Family", "moved"]
-
-LOG_2PI = 1.8378770664093453
+__all__ = ["Family"]
 
 
 class Family(eqx.Module):
-    """A Gaussian approximation q of the flat unconstrained vector z, made from standard noise."""
-
-    loc: eqx.AbstractVar[jax.Array]
+    """An approximation q of the flat unconstrained vector z, made from standard normal noise."""
 
     @property
+    @abc.abstractmethod
     def dim(self) -> int:
         """Length of z."""
-        return int(self.loc.shape[-1])
 
     @property
     @abc.abstractmethod
     def noise_dim(self) -> int:
         """How many standard normal numbers make one draw."""
-
-    @property
-    @abc.abstractmethod
-    def sd(self) -> jax.Array:
-        """Marginal standard deviation of each coordinate."""
 
     @abc.abstractmethod
     def transform(self, noise: jax.Array) -> jax.Array:
@@ -41,44 +33,16 @@ class Family(eqx.Module):
     def log_prob(self, z: jax.Array) -> jax.Array:
         """Log density at one z, shape ``(d,)``."""
 
-    @abc.abstractmethod
-    def entropy(self) -> jax.Array:
-        """Entropy in nats."""
-
-    @abc.abstractmethod
-    def covariance(self) -> jax.Array:
-        """Covariance matrix, shape ``(d, d)``."""
-
-    @property
-    @abc.abstractmethod
-    def step_dim(self) -> int:
-        """How many numbers describe a step to another member of the family."""
-
-    @abc.abstractmethod
-    def displaced(self, step: jax.Array, directions: jax.Array) -> Family:
-        """Return the member a step away, measured in standard deviations; zero is no step.
-
-        The first ``d`` entries move the location along ``directions``: the columns of a ``(d, d)``
-        matrix, or the axes scaled by a ``(d,)`` vector. The others change the scales, by factors.
-        The gradient of an objective with respect to the step, at zero, is its gradient in units
-        of standard deviations.
-        """
-
     def transform_and_log_prob(self, noise: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return a draw and its log density; families override it where this saves work."""
         z = self.transform(noise)
         return z, self.log_prob(z)
 
+    def draw_noise(self, rng: np.random.Generator, num_draws: int) -> NDArray[np.float64]:
+        """Return noise for a number of draws, shape ``(num_draws, k)``."""
+        return rng.standard_normal((num_draws, self.noise_dim))
+
     def sample_and_log_prob(self, key: jax.Array, num_draws: int) -> tuple[jax.Array, jax.Array]:
         """Draw from q: draws of shape ``(num_draws, d)`` and their log densities."""
-        noise = jax.random.normal(key, (num_draws, self.noise_dim), self.loc.dtype)
+        noise = jax.random.normal(key, (num_draws, self.noise_dim), float)
         return jax.vmap(self.transform_and_log_prob)(noise)
-
-    def marginal_cdf(self, z: jax.Array) -> jax.Array:
-        """Probability, exact, that each coordinate lies below ``z``, shape ``(..., d)``."""
-        return norm.cdf(z, self.loc, self.sd)
-
-
-def moved(loc: jax.Array, step: jax.Array, directions: jax.Array) -> jax.Array:
-    """Move a location along scaled axes, or along the columns of a matrix."""
-    return loc + (directions * step if directions.ndim == 1 else directions @ step)

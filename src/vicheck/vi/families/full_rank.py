@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
 
-from vicheck.vi.families.family import LOG_2PI, Family
+from vicheck.vi.families.gaussian import LOG_2PI, Gaussian
 
 __all__ = ["FullRank"]
 
 
-class FullRank(Family):
+class FullRank(Gaussian):
     """Normal with mean ``loc`` and covariance ``scale_tril @ scale_tril.T``."""
 
     loc: jax.Array

@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import cho_factor, cho_solve
 
-from vicheck.vi.families.family import LOG_2PI, Family, moved
+from vicheck.vi.families.gaussian import LOG_2PI, Gaussian, moved
 
 __all__ = ["LowRank"]
 
 
-class LowRank(Family):
+class LowRank(Gaussian):
     """Normal with mean ``loc`` and covariance ``diag(exp(2 log_diagonal)) + factor @ factor.T``."""
 
     loc: jax.Array

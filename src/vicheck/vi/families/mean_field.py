@@ -5,12 +5,12 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from vicheck.vi.families.family import LOG_2PI, Family, moved
+from vicheck.vi.families.gaussian import LOG_2PI, Gaussian, moved
 
 __all__ = ["MeanField"]
 
 
-class MeanField(Family):
+class MeanField(Gaussian):
     """Independent normals with means ``loc`` and standard deviations ``exp(log_scale)``."""
 
     loc: jax.Array
