@@ -229,13 +229,13 @@ def _require_rows(arrays: Mapping[str, Floats], num_draws: int) -> None:
 
 def _scale_notes(arrays: Mapping[str, Floats], log_q: Floats) -> tuple[str, ...]:
     """Say so when log_q is seen to be a density of parameters on their own scale."""
-    from vicheck.stats.constraint_search import is_on_constrained_scale
+    from vicheck.stats.density_scale import columns_on_their_own_scale
 
     size = sum(array[0].size for array in arrays.values())
     if size > _MOST_COLUMNS or not len(log_q):
         return ()
     columns = np.concatenate([a[:_SEEN].reshape(len(a[:_SEEN]), -1) for a in arrays.values()], 1)
-    found = is_on_constrained_scale(columns, log_q[:_SEEN])
+    found = columns_on_their_own_scale(columns, log_q[:_SEEN])
     if not found:
         return ()
     names = _labels({name: array.shape[1:] for name, array in arrays.items()})
