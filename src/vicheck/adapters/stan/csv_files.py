@@ -33,14 +33,14 @@ _ONE_PATH = "seconds (Pathfinder)"
 _ANNOUNCED = {_ADVI: "output_samples", _LAPLACE: "draws", _PATHFINDER: "num_draws"}
 """The setting with the number of draws."""
 
-_HAS_WHOLE_DENSITIES = (
-    "Pathfinder's file has whole densities, and so has a fit of the program by vicheck.from_stan "
-    "and vicheck.fit"
+_ELSEWHERE = (
+    "(Pathfinder's files have them; vicheck.from_stan and vicheck.fit give a fit of the same "
+    "program that has them too)"
 )
 _UNNORMALIZED = {
-    _ADVI: f"Stan's ADVI leaves the constants out of log_g__; {_HAS_WHOLE_DENSITIES}",
+    _ADVI: f"Stan's ADVI leaves the constants out of log_g__ {_ELSEWHERE}",
     _LAPLACE: "Stan's Laplace method leaves the constants out of log_q__, and those of ~ "
-    f"statements out of log_p__; {_HAS_WHOLE_DENSITIES}",
+    f"statements out of log_p__ {_ELSEWHERE}",
     _PATHFINDER: "",
 }
 """Why there is no ELBO, by method."""
