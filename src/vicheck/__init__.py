@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from vicheck.results.check import Check
     from vicheck.results.fit import Fit
     from vicheck.results.psis import PsisResult, PsisStatus
+    from vicheck.results.reference import Reference
     from vicheck.stats.divergences import divergences
     from vicheck.stats.estimates import estimates, khat_of
     from vicheck.stats.psis import psis, psis_khat
@@ -45,6 +46,7 @@ __all__ = [
     "ModelError",
     "PsisResult",
     "PsisStatus",
+    "Reference",
     "StoreError",
     "UndefinedKhatWarning",
     "__version__",
@@ -88,6 +90,7 @@ _HOMES = {
     "ModelError": "vicheck.errors",
     "PsisResult": "vicheck.results.psis",
     "PsisStatus": "vicheck.results.psis",
+    "Reference": "vicheck.results.reference",
     "StoreError": "vicheck.errors",
     "UndefinedKhatWarning": "vicheck.errors",
     "check": "vicheck.checking.run",

@@ -24,8 +24,8 @@ from vicheck.stats.psis import as_vector, psis_khat, psis_quietly
 if TYPE_CHECKING:
     from vicheck.evaluation import Derivation, Evaluator
     from vicheck.model import Model
-    from vicheck.nuts import Reference
     from vicheck.results.fit import Fit
+    from vicheck.results.reference import Reference
 
 __all__ = ["check", "check_draws"]
 
