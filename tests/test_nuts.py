@@ -8,9 +8,9 @@ import numpyro.distributions as dist
 import pytest
 
 from vicheck import nuts
+from vicheck.adapters.log_density import from_log_density
 from vicheck.adapters.numpyro.models import from_numpyro
 from vicheck.errors import ModelError
-from vicheck.model import from_log_density
 from vicheck.nuts import reference
 from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred, eight_schools_noncentred
 from vicheck.results.reference import Reference

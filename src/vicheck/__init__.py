@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vicheck import plots
     from vicheck.adapters.arviz import from_arviz
+    from vicheck.adapters.log_density import from_log_density
     from vicheck.adapters.numpyro.models import from_numpyro
     from vicheck.adapters.pymc import from_pymc
     from vicheck.adapters.stan.csv_files import read_stan_csv
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from vicheck.draws import Draws
     from vicheck.errors import ModelError, StoreError, UndefinedKhatWarning
     from vicheck.judging import judge_psis
-    from vicheck.model import Model, from_log_density
+    from vicheck.model import Model
     from vicheck.nuts import reference
     from vicheck.results.calibration import Calibration
     from vicheck.results.check import Check
@@ -106,7 +107,7 @@ _HOMES = {
     "estimates": "vicheck.stats.estimates",
     "fit": "vicheck.vi.fitting",
     "from_arviz": "vicheck.adapters.arviz",
-    "from_log_density": "vicheck.model",
+    "from_log_density": "vicheck.adapters.log_density",
     "from_numpyro": "vicheck.adapters.numpyro.models",
     "from_pymc": "vicheck.adapters.pymc",
     "from_stan": "vicheck.adapters.stan.models",

@@ -70,10 +70,8 @@ def reference(
     Examples
     --------
     >>> import jax.numpy as jnp
-    >>> from vicheck.model import from_log_density
-    >>> from vicheck.nuts import reference
-    >>> model = from_log_density(lambda x: -jnp.sum(x**2) / 2, jnp.zeros(2))
-    >>> draws = reference(model, num_draws=200, num_warmup=200)
+    >>> model = vicheck.from_log_density(lambda x: -jnp.sum(x**2) / 2, jnp.zeros(2))
+    >>> draws = vicheck.reference(model, num_draws=200, num_warmup=200)
     >>> draws.z.shape
     (4, 200, 2)
     >>> list(draws.moments.index)
