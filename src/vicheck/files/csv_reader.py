@@ -1,4 +1,4 @@
-"""Numbers in lines with commas, whoever has written them: what is wrong is found by its line."""
+"""CSV files, whoever wrote them: errors name the line and the column."""
 
 from __future__ import annotations
 

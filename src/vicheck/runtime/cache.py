@@ -22,7 +22,7 @@ def cache_directory() -> Path | None:
 
 
 def private_directory(name: str) -> Path:
-    """Return a directory for compiled code to which nobody else can write; made if it is absent.
+    """Return a directory for compiled code to which nobody else can write; created if it is absent.
 
     Whoever can put code there can do all that the user can. So it and the cache directory belong
     to the user, and only the user can write to them; every directory above belongs to the user or

@@ -1,8 +1,8 @@
-"""Compiled code: told apart by what it computes, kept for what was used last.
+"""Compiled code: identified by what it computes, and kept for what was used last.
 
-JAX keeps compiled code by the function it was made from, for ever. That is not enough here. What a
+JAX keeps compiled code by the function it came from, for ever. That is not enough here. What a
 model computes may change while its function stays the same, when a global or an attribute that it
-reads gets another value; and who fits thousands of models, each made by a closure, would fill the
+reads gets another value; and fitting thousands of models, each a closure of its own, would fill the
 memory with code that is never used again.
 """
 
@@ -36,7 +36,7 @@ _QUICKER = {
 for large ones it makes code that takes twice as long. And a closer look at which copies of a loop's
 state are needed: without it they take a tenth of the time of small fits."""
 _LARGE = 2**12
-"""Numbers in z and the data from which on a model is large."""
+"""A model with this many numbers in z and the data is large."""
 
 
 class Traced:
@@ -169,7 +169,7 @@ _KEPT = _Kept()
 
 
 def num_compiled() -> int:
-    """Return how many pieces of code were compiled in this process so far."""
+    """Return how many pieces of code this process has compiled so far."""
     return _KEPT.num_made
 
 
@@ -190,7 +190,7 @@ def _jitted(static: _Static) -> Any:
 
 
 class Recent:
-    """What was done lately in this process: a set that forgets the oldest."""
+    """What was done recently in this process: a set that forgets the oldest."""
 
     def __init__(self) -> None:
         self._keys: OrderedDict[Hashable, None] = OrderedDict()
@@ -206,7 +206,7 @@ class Recent:
 
 
 def is_large(subject: Any, data: Any) -> bool:
-    """Whether one evaluation of a model keeps a processor busy, and several cores too."""
+    """Whether one evaluation of a model keeps a processor, and even several cores, busy."""
     size = subject.dim + sum(np.size(leaf) for leaf in jax.tree.leaves(data))
     return bool(size >= _LARGE)
 
@@ -214,11 +214,11 @@ def is_large(subject: Any, data: Any) -> bool:
 def _computed(function: Callable[..., Any], args: tuple[Any, ...], subject: Any) -> Hashable:
     """Trace a function; where code is called that JAX does not see, tell subjects apart too."""
     # As a function of its own: JAX keeps what it has traced by the function.
-    found = Computation.of(jax.make_jaxpr(partial(function))(*args))
+    computation = Computation.of(jax.make_jaxpr(partial(function))(*args))
     gradient = b""
-    if found.own_rules and all(_is_float(leaf) for leaf in jax.tree.leaves(args[0])):
+    if computation.own_rules and all(_is_float(leaf) for leaf in jax.tree.leaves(args[0])):
         gradient = Computation.of(jax.make_jaxpr(partial(_gradient, function))(*args)).digest
-    return (found.digest, gradient, subject if found.opaque else None)
+    return (computation.digest, gradient, subject if computation.opaque else None)
 
 
 def _gradient(function: Callable[..., Any], first: Any, *rest: Any) -> Any:

@@ -22,8 +22,8 @@ class _State:
     presses = 0
     waits = False
     """Whether the first one waits for `check_interrupt`."""
-    told = False
-    """Whether an exception has told somebody."""
+    reported = False
+    """Whether an exception has reported it to somebody."""
 
 
 _now = _State()
@@ -37,7 +37,7 @@ def presses() -> int:
 def check_interrupt() -> None:
     """Raise `KeyboardInterrupt`, in any thread, when Ctrl-C was pressed."""
     if _now.presses:
-        _now.told = True
+        _now.reported = True
         raise KeyboardInterrupt
 
 
@@ -57,8 +57,8 @@ def between_pieces() -> Iterator[None]:
     """Let the first Ctrl-C in a block wait for the end of a piece; the second ends it at once.
 
     Blocks may be nested. The outermost restores the former handler, and raises `KeyboardInterrupt`
-    itself if Ctrl-C was pressed and nobody was told. Outside of the main thread, and where the
-    caller has a handler of his own, blocks change nothing.
+    itself if Ctrl-C was pressed and not reported yet. Outside the main thread, and where the caller
+    has a handler of their own, blocks change nothing.
     """
     with _handling(waits=True):
         yield
@@ -84,7 +84,7 @@ def _handling(waits: bool) -> Iterator[None]:
     try:
         with piece():
             yield
-        if outermost and not _now.told:
+        if outermost and not _now.reported:
             check_interrupt()
     finally:
         _now.waits = before
@@ -102,7 +102,7 @@ def _handler() -> object:
 def _handle(number: int, frame: FrameType | None) -> None:
     _now.presses += 1
     if _now.presses > 1 or not _now.waits:
-        _now.told = True
+        _now.reported = True
         signal.default_int_handler(number, frame)
 
 
@@ -110,7 +110,7 @@ def _forget() -> None:
     """End all blocks; also in a process that was forked within one."""
     if _handler() is _handle:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    _now.presses, _now.waits, _now.told = 0, False, False
+    _now.presses, _now.waits, _now.reported = 0, False, False
 
 
 if hasattr(os, "register_at_fork"):

@@ -21,7 +21,7 @@ _OURS: tuple[tuple[Callable[[Any], AbstractContextManager[Any]], Any], ...] = (
     # A search may meet NaN and infinity on its way, and says so itself when it cannot go on.
     (jax.debug_nans, False),
     (jax.debug_infs, False),
-    # What JAX can be told to refuse in the caller's own code.
+    # What JAX can be set to refuse in the caller's own code.
     (jax.numpy_rank_promotion, "allow"),
     (jax.numpy_dtype_promotion, "standard"),
     (jax.legacy_prng_key, "allow"),

@@ -17,7 +17,7 @@ _LIBRARIES = ("jaxlib", "numpy", "scipy", "numba")
 _WIDEST = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX", "sve": "SVE", "asimd": "NEON"}
 """Names of instruction sets, the widest first."""
 _SETTINGS = ("NPY_DISABLE_CPU_FEATURES", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "GLIBC_TUNABLES")
-"""Variables by which libraries are told to compute as on another processor."""
+"""Variables that make libraries compute as on another processor."""
 
 
 def made_on() -> str:
@@ -44,11 +44,13 @@ def digest_of_processor() -> str:
 def _described(xla_flags: str, *settings: str | None) -> str:
     flags = _flags()
     widest = next((name for flag, name in _WIDEST.items() if flag in flags), "")
-    told = re.findall(r"--xla_cpu_(?:max_isa|enable_fast_math|prefer_vector_width)=\S+", xla_flags)
-    told += [f"{name}={value}" for name, value in zip(_SETTINGS, settings, strict=True) if value]
+    options = re.findall(
+        r"--xla_cpu_(?:max_isa|enable_fast_math|prefer_vector_width)=\S+", xla_flags
+    )
+    options += [f"{name}={value}" for name, value in zip(_SETTINGS, settings, strict=True) if value]
     libraries = [f"{name} {version(name)}" for name in _LIBRARIES]
     kind = f"{platform.machine()} {widest}".strip()
-    return ", ".join([f"{kind} ({digest_of_processor()})", *libraries, *told])
+    return ", ".join([f"{kind} ({digest_of_processor()})", *libraries, *options])
 
 
 @lru_cache(maxsize=1)

@@ -142,7 +142,7 @@ def _kind(table: StanTable) -> tuple[str, str]:
     method = table.settings.get("method", "")
     if method == "sample" or not _SAMPLER_COLUMNS.isdisjoint(names):
         raise InputFileError(
-            f"{file} holds draws by MCMC, which need no such check",
+            f"{file} holds draws by MCMC, which need no check of this kind",
             hint="look at R-hat and the effective sample size instead",
         )
     if method == "optimize" or "Point Estimate" in table.comments:
@@ -152,7 +152,7 @@ def _kind(table: StanTable) -> tuple[str, str]:
         )
     if _ADVI_DIAGNOSTICS in table.comments:
         raise InputFileError(
-            f"{file} is ADVI's diagnostic file, the ELBO on the way",
+            f"{file} is ADVI's diagnostic file, which holds the ELBO during the run",
             hint="the draws are in the output file",
         )
     shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
