@@ -56,6 +56,7 @@ def test_no_lines_give_no_rows():
         ("x,y\n1,2\n# c\n3,oops\n", None, "a.csv, line 4, column 2: 'oops' is not a number"),
         ("x,y\n1,2\n3,\n", None, "a.csv, line 3, column 2: '' is not a number"),
         ("x,y\n1_000,2\n", ["x", "y"], r"a.csv, line 2, column 1 \(x\): '1_000' is not a number"),
+        ("x,y\n1,2 # two\n", None, "a.csv, line 2, column 2: '2 # two' is not a number"),
         ("x,y\n1,2#,3\n", None, "a.csv, line 2, column 2: '2#' is not a number"),
     ],
 )

@@ -99,7 +99,7 @@ class CsvFile:
         try:
             return np.loadtxt(
                 [line.text for line in lines],
-                delimiter=",", comments="#", quotechar='"', ndmin=2, usecols=columns,
+                delimiter=",", comments=None, quotechar='"', ndmin=2, usecols=columns,
             )  # fmt: skip
         except ValueError as error:
             self._refuse_text(lines, columns, labels)

@@ -1,7 +1,7 @@
 """What traced functions compute, as short digests: equal ones compute the same.
 
-Source code does not tell: what a function computes may hang on globals, closures and attributes
-outside it. The operations that JAX traces, with their constants, do.
+Source code is not enough: what a function computes may depend on globals, closures and attributes
+outside it. The operations that JAX traces, with their constants, are.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _CALLBACKS = ("callback", "ffi_call")
 """Primitives with such names run code that JAX does not see."""
 _RULES = ("jvp_jaxpr_fun", "fwd_jaxpr_thunk", "bwd")
 """Parameters that hold rules of differentiation: they show in gradients only."""
-_UNTOLD = ("out_trees", "debug_info")
-"""Parameters that do not bear on what is computed, but differ from trace to trace."""
+_IRRELEVANT = ("out_trees", "debug_info")
+"""Parameters that have no influence on what is computed, but differ from trace to trace."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class _Reader:
     def _read_parameter(self, key: str, value: Any) -> None:
         if key in _RULES:
             self._read_rule(value)
-        elif key in _UNTOLD:
+        elif key in _IRRELEVANT:
             return
         elif isinstance(value, core.ClosedJaxpr):
             self.read_closed(value)
