@@ -21,7 +21,7 @@ def base(monkeypatch, tmp_path):
 
 
 def refused(part):
-    return pytest.raises(CacheError, match=f"others could write to {part}$|{part}: make it yours")
+    return pytest.raises(CacheError, match=f"others could write to {part}$|{part}: take away write")
 
 
 def test_directories_are_made_for_the_user_alone(base):
