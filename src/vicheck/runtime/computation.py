@@ -157,5 +157,5 @@ def is_installed(path: str) -> bool:
 @lru_cache(maxsize=1)
 def _roots() -> tuple[str, ...]:
     places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    places |= {*site.getsitepackages(), site.getusersitepackages(), str(Path(__file__).parent)}
+    places |= {*site.getsitepackages(), site.getusersitepackages(), str(Path(__file__).parents[1])}
     return tuple(f"{place}/" for place in places)
