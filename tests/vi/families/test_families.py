@@ -12,7 +12,6 @@ from vicheck.model import double_precision
 from vicheck.vi.families.full_rank import FullRank
 from vicheck.vi.families.low_rank import LowRank
 from vicheck.vi.families.mean_field import MeanField
-from vicheck.vi.families.registry import Kind, kind_of
 
 
 def make_mean_field(dim, rng):
@@ -285,26 +284,3 @@ def test_low_rank_log_prob_far_out_with_a_dominant_factor():
     # z is 1 sd out, along the factor.
     expected = -0.5 * (5e8 / (1.0 + 5e8) + 5.0 * np.log(2.0 * np.pi) + np.log1p(5e8))
     assert found == pytest.approx(expected, abs=1e-6)
-
-
-KIND_ERRORS = {
-    "name": (("fullrank", 3, None), "family must be one of mean_field, full_rank, low_rank"),
-    "rank elsewhere": (("mean_field", 3, 2), "rank goes with family='low_rank', got"),
-    "rank zero": (("low_rank", 3, 0), "rank must lie between 1 and the 3 parameters, got 0"),
-    "rank too large": (("low_rank", 3, 4), "rank must lie between 1 and the 3 parameters, got 4"),
-    "too many": (("full_rank", 5000, None), "at most 2000 parameters, the model has 5000"),
-}
-
-
-@pytest.mark.parametrize("case", KIND_ERRORS)
-def test_errors_of_kind_of(case):
-    arguments, message = KIND_ERRORS[case]
-    with pytest.raises(ValueError, match=message):
-        kind_of(*arguments)
-
-
-def test_kinds():
-    assert kind_of("low_rank", 3, None) == Kind("low_rank", 3)
-    assert kind_of("low_rank", 30, None) == Kind("low_rank", 5)
-    assert kind_of("low_rank", 30, 2).noise_dim(30) == 32
-    assert kind_of("mean_field", 3, None).noise_dim(3) == 3
