@@ -186,8 +186,8 @@ def climb_to_mode(
 ) -> tuple[jax.Array, jax.Array]:
     """Climb from z; return the end, and whether it is a mode.
 
-    One that is still on its way has found none: in a funnel there is none to be found. Directions
-    of length zero lead nowhere.
+    A climb that uses up its evaluations has found none: in a funnel there is none. Directions of
+    length zero lead nowhere.
     """
     end = minimise(
         jax.value_and_grad(lambda step: -program.log_density(moved(z, step, directions), data)),
