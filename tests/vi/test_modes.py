@@ -72,15 +72,13 @@ def test_the_callers_precision_is_left_alone(model):
 
 ERRORS = {
     "starts": ({"num_starts": 0}, HERE, "num_starts must be at least 1, got 0"),
-    "mean": (
+    "mean": ({}, Place(np.zeros(3), np.ones(2)), r"a mean of shape \(2,\).*got shape \(3,\)"),
+    "sd": ({}, Place(np.zeros(2), 1.0), r"a sd of shape \(2,\), .*got shape \(\)"),
+    "negative": ({}, Place([0, 0], [1, -1]), r"finite means and positive sds, .*sd=\[ 1. -1.\]"),
+    "infinite": (
         {},
-        Place(np.zeros(3), np.ones(2)),
-        r"around must have a mean of shape \(2,\).*\(3,\)",
-    ),
-    "sd": (
-        {},
-        Place(np.zeros(2), 1.0),
-        r"around must have a sd of shape \(2,\), .* got shape \(\)",
+        Place([0, np.inf], [1, 1]),
+        r"finite means and positive sds, got mean=\[ 0. inf",
     ),
 }
 

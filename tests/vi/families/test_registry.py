@@ -1,10 +1,13 @@
 """The list of families: names, limits, ranks, and what comes next."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import vicheck
 from vicheck.vi.families.full_rank import FullRank
 from vicheck.vi.families.registry import (
     Kind,
@@ -83,3 +86,15 @@ def test_the_family_to_try_next_is_one_that_can_be_fitted():
     assert richer_than("low_rank", 512) == "full_rank"
     assert richer_than("low_rank", 513) == ""
     assert richer_than("full_rank", 3) == ""
+
+
+@pytest.mark.parametrize("module", ["gaussian", "mean_field", "full_rank", "low_rank"])
+def test_no_other_room_knows_gaussian_families(module):
+    package = Path(vicheck.__file__).parent
+    users = [
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if re.search(rf"import .*\b{module}\b|families\.{module}\b", path.read_text("utf-8"))
+    ]
+    assert users
+    assert {user.rpartition("/")[0] for user in users} == {"vi/families"}

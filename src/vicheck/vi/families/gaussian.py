@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from vicheck.vi.families.abilities import HasEntropy, HasLocation, HasMarginals, HasMoments
 from vicheck.vi.families.family import Family
 
-__all__ = ["LOG_2PI", "Gaussian", "moved"]
+__all__ = ["LOG_2PI", "Gaussian"]
 
 LOG_2PI = 1.8378770664093453
 
@@ -71,8 +71,3 @@ class Gaussian(Family, HasEntropy, HasMarginals, HasMoments, HasLocation):
         if entry >= self.dim:
             return f"the scale of {coordinates[entry - self.dim]}"
         return coordinates[entry]
-
-
-def moved(loc: jax.Array, step: jax.Array, directions: jax.Array) -> jax.Array:
-    """Move a location along scaled axes, or along the columns of a matrix."""
-    return loc + (directions * step if directions.ndim == 1 else directions @ step)
