@@ -219,6 +219,14 @@ def test_marginal_cdf(facts):
     np.testing.assert_allclose(facts.cdf, expected, rtol=1e-12)
 
 
+def test_a_marginal_is_a_distribution_of_scipys(facts):
+    with double_precision():
+        for index in range(facts.q.dim):
+            marginal = facts.q.marginal(index)
+            expected = facts.cdf.reshape(10, -1)[:, index]
+            np.testing.assert_allclose(marginal.cdf(facts.z[:, index]), expected, rtol=1e-12)
+
+
 def test_marginal_cdf_makes_draws_uniform(facts):
     # 40 margins at level 1e-6: a false alarm in 1 of 25000 seeds.
     for margin in facts.cdfs[11:].T:

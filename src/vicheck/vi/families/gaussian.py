@@ -40,6 +40,11 @@ class Gaussian(Family, HasEntropy, HasMarginals, HasMoments, HasLocation):
     def marginal_cdf(self, z: jax.Array) -> jax.Array:
         return norm.cdf(z, self.loc, self.sd)
 
+    def marginal(self, index: int) -> Any:
+        from scipy import stats
+
+        return stats.norm(float(self.loc[index]), float(self.sd[index]))
+
     def moved_to(self, z: Any) -> Self:
         return eqx.tree_at(lambda member: member.loc, self, z)
 
