@@ -22,7 +22,7 @@ from vicheck.files.numpy_reader import explained, most_expanded
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["calibration_datatree", "from_arviz", "to_datatree"]
+__all__ = ["calibration_datatree", "from_arviz", "group_names", "to_datatree"]
 
 _NEEDED = {".nc": ("h5netcdf", "h5py"), ".zarr": ("zarr",)}
 """What xarray reads files with; netCDF4 does as well."""
@@ -78,6 +78,15 @@ def from_arviz(data: Any) -> Draws:
     if isinstance(data, str | Path):
         return _from_file(Path(data))
     return _from_groups(data, "the data")
+
+
+def group_names(data: Any) -> dict[str, tuple[str, ...]]:
+    """Return the names of the variables in each group of a DataTree or InferenceData."""
+    if type(data).__name__ == "InferenceData":
+        groups = {name: data[name] for name in data.groups()}
+    else:
+        groups = dict(getattr(data, "children", {}))  # other types of xarray's have none
+    return {name: tuple(map(str, group.data_vars)) for name, group in groups.items()}
 
 
 def _from_file(path: Path) -> Draws:
