@@ -68,10 +68,10 @@ def nan_notes(values: Floats, names: tuple[str, ...]) -> tuple[str, ...]:
         return ()
     worst = int(counts.argmax())
     others = int(np.count_nonzero(counts)) - 1
-    rest = f", and {others} more quantities at some" if others else ""
+    rest = f", and so are {others} more quantities at some" if others else ""
     return (
-        f"{names[worst]} is NaN at {counts[worst]} of {len(values)} draws{rest}: their estimates "
-        "are unknown.",
+        f"{names[worst]} is NaN at {counts[worst]} of {len(values)} draws{rest}: "
+        f"{'their' if others else 'its'} estimates are unknown.",
     )
 
 

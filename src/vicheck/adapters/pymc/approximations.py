@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pymc as pm
 import xarray as xr
@@ -17,7 +18,7 @@ from vicheck.adapters.pymc.compiling import run_quickly
 from vicheck.adapters.pymc.program import model_of
 from vicheck.draws import Approximation, Draws
 from vicheck.evaluation import chunk_size, evaluate_in_chunks, kept_draws, rows_in_chunks
-from vicheck.model import Model
+from vicheck.model import Model, double_precision
 from vicheck.vi.families.family import Family
 
 __all__ = ["draws_of_group_approximation", "draws_of_result"]
@@ -72,26 +73,28 @@ class _Fitted(Approximation):
         return replace(_evaluated(self.target, columns, log_q, self.title, ()), q=self)
 
     def family(self) -> Family:
+        with double_precision():
+            return self._as_family()
+
+    def _as_family(self) -> Family:
         from vicheck.vi.families.full_rank import FullRank
         from vicheck.vi.families.mean_field import MeanField
 
         size = self.target.dim
         loc, covariance = np.zeros(size), np.zeros((size, size))
-        numbers = np.arange(size)
-        for part in self.parts:
-            there, numbers = np.split(numbers, [len(part.mean)])
-            root = np.diag(part.scale) if part.scale.ndim == 1 else part.scale
-            loc[there], covariance[np.ix_(there, there)] = part.mean, root @ root.T
         columns: dict[str, Floats] = {}
-        numbers = np.arange(size)
+        start = 0
         for part in self.parts:
-            there, numbers = np.split(numbers, [len(part.mean)])
-            columns |= _columns(self.target, part.names, there[None])
-        order = _joined(self.target, columns)[0]
+            there = slice(start, start + len(part.mean))
+            root = np.diag(part.scale) if part.scale.ndim == 1 else part.scale
+            loc[there], covariance[there, there] = part.mean, root @ root.T
+            columns |= _columns(self.target, part.names, np.arange(size, dtype=float)[None, there])
+            start = there.stop
+        order = _joined(self.target, columns)[0].astype(int)
         loc, covariance = loc[order], covariance[np.ix_(order, order)]
         if all(part.scale.ndim == 1 for part in self.parts):
-            return MeanField(loc, np.log(np.diagonal(covariance)) / 2.0)
-        return FullRank(loc, _root(covariance))
+            return MeanField(jnp.asarray(loc), jnp.asarray(np.log(np.diagonal(covariance)) / 2.0))
+        return FullRank(jnp.asarray(loc), jnp.asarray(_root(covariance)))
 
 
 def draws_of_group_approximation(
