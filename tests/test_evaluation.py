@@ -84,6 +84,16 @@ def test_chunks_are_joined_in_order_and_cut_to_length(size):
     assert asked == [start < 5 for start in range(0, 10, size)]
 
 
+def test_names_keep_their_order():
+    def evaluate(rows, keep):
+        return (rows,), {"tau": rows, "mu": rows, "alpha": rows}
+
+    rows = np.arange(3.0)
+    _, kept = evaluate_in_chunks(rows_in_chunks(rows, 3, 2), evaluate, 3, 2, 3)
+    assert list(kept) == ["tau", "mu", "alpha"]
+    assert all(np.array_equal(array, rows) for array in kept.values())
+
+
 def test_an_interrupt_ends_it_between_chunks(monkeypatch):
     drawn = []
 

@@ -9,6 +9,7 @@ import pytest
 import vicheck
 from tests.calibration.problems import bounded_model, draw_exactly, independent_model
 from vicheck.calibration.run import vsbc
+from vicheck.quantities import choose_quantities, named_quantities
 
 SIZE = 20
 NUM_DRAWS = 4000
@@ -187,3 +188,29 @@ def test_what_is_no_quantity(quantities, error, message):
     """Refused before anything is simulated."""
     with pytest.raises(error, match=message):
         run(quantities)
+
+
+def test_truth_values_count_as_numbers():
+    found = run({"above": lambda theta: theta["loc"] > 0.0})
+    assert found.quantities == ("above",)
+    assert ((found.probabilities > 0.0) & (found.probabilities < 1.0)).all()
+
+
+def test_spaces_after_commas_do_not_matter():
+    functions = {"grid": lambda theta: theta["loc"] * jnp.ones((2, 2))}
+    model = bounded_model()
+    names = choose_quantities(
+        model, model.program.without_observations(model.data), functions
+    ).names
+    assert names == ("grid[0, 0]", "grid[0, 1]", "grid[1, 0]", "grid[1, 1]")
+    for spelled in ("x[0,1]", "x[0, 1]", "x[0,  1]"):
+        (found,) = named_quantities([spelled], {"x": (2, 2)}, likelihood=False, owner="the draws")
+        assert (found.name, found.array, found.element) == ("x[0, 1]", "x", 1)
+
+
+def test_without_exact_marginals_everything_is_ranked():
+    model = bounded_model()
+    data = model.program.without_observations(model.data)
+    ranked = choose_quantities(model, data, None, exact=False)
+    assert ranked.names == ranked.drawn_names == ALL
+    assert choose_quantities(model, data, None).exact_names == ALL[:3]

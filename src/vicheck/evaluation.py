@@ -171,9 +171,11 @@ class _Rows:
         leaves = jax.tree.leaves(parts)
         count = min(self.num_rows - self.filled, len(leaves[0])) if leaves else 0
         if self.tree is None:
-            self.tree = jax.tree.map(
+            whole = jax.tree.map(
                 lambda part: np.empty((self.num_rows, *part.shape[1:]), part.dtype), parts
             )
+            # JAX sorts names; ours come in the order of the model.
+            self.tree = {name: whole[name] for name in tree} if isinstance(tree, dict) else whole
         if not count:
             return
         rows = slice(self.filled, self.filled + count)

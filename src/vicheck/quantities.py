@@ -226,7 +226,8 @@ def named_quantities(
         for index, label in enumerate(labels({array: shape}))
     }
     chosen = []
-    for name in dict.fromkeys(_spelled(name) for name in names):
+    names = dict.fromkeys(_spelled(name) for name in names)
+    for name in names:
         if name in shapes:
             chosen.append(Quantity(name, tuple(shapes[name]), name))
         elif name in places:
@@ -284,9 +285,9 @@ def unique_labels(shapes: Shapes) -> tuple[str, ...]:
     return names
 
 
-def _spelled(name: Any) -> str:
-    """Return a name as ArviZ prints it: with a space after each comma."""
-    return re.sub(r",\s*", ", ", name) if isinstance(name, str) else repr(name)
+def _spelled(name: Any) -> Any:
+    """Return a name as ArviZ prints it, with a space after each comma; nothing else is changed."""
+    return re.sub(r",\s*", ", ", name) if isinstance(name, str) else name
 
 
 def _shapes(model: Model, data: Data) -> dict[str, tuple[int, ...]]:

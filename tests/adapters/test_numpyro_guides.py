@@ -111,6 +111,30 @@ def test_what_svi_returns_and_quantities_of_derived_values():
     assert checked.elbo_trace.tolist() == (-np.asarray(result.losses, float)).tolist()
 
 
+def test_a_check_of_a_guide_knows_its_model_and_q():
+    guide = autoguide.AutoNormal(eight_schools_noncentred)
+    params = run(eight_schools_noncentred, guide, **EIGHT_SCHOOLS)
+    check = partial(vicheck.check_numpyro, eight_schools_noncentred, guide, params)
+    checked = check(**EIGHT_SCHOOLS, num_draws=500, seed=4)
+    assert checked.model.coordinates[:2] == ("mu", "tau")
+    more = checked.q.draws(500, seed=4)
+    np.testing.assert_array_equal(more.log_q, checked.log_q)
+    z = np.column_stack([more.values["mu"], np.log(more.values["tau"]), more.values["theta_raw"]])
+    np.testing.assert_allclose(checked.model.log_density(z), more.log_p, rtol=1e-8)
+    some = check(**EIGHT_SCHOOLS, num_draws=100, quantities=["theta[2]", "log_likelihood"])
+    assert some.names == ("theta[2]", "log_likelihood")
+    with_data = check(
+        **EIGHT_SCHOOLS,
+        num_draws=100,
+        quantities={
+            "y": lambda theta, data: jax.scipy.stats.norm.logpdf(
+                data["y"], theta["theta"], data["sigma"]
+            ).sum()
+        },
+    )
+    np.testing.assert_allclose(with_data.draws["y"], some.draws["log_likelihood"], rtol=1e-8)
+
+
 def misses_tau(sigma, y=None):
     numpyro.sample("mu", dist.Normal(numpyro.param("m", 3.0), 2.0))
     numpyro.sample("theta", dist.Normal(0.0, 2.0).expand([8]).to_event(1))

@@ -66,7 +66,7 @@ def assess(
         rng.standard_normal(out=rows[:num_draws], dtype=np.float32)
         rng.random(out=numbers)
     evaluated = _evaluate(
-        (program, quantities),
+        (program, quantities, bool(quantities.coordinates)),
         q,
         truth,
         noise.reshape(len(seeds), num_blocks, size, noise_dim),
@@ -96,9 +96,15 @@ def _noise_dim(q: Family) -> int:
 
 @compiled("log_density")
 def _evaluate(
-    what: tuple[Program, Quantities], q: Family, truth: Any, noise: Any, own: Data, shared: Data
+    what: tuple[Program, Quantities, bool],
+    q: Family,
+    truth: Any,
+    noise: Any,
+    own: Data,
+    shared: Data,
 ) -> tuple[jax.Array, ...]:
-    program, quantities = what
+    # Quantities are told apart by what is drawn for them, which does not tell of marginals.
+    program, quantities, with_marginals = what
 
     def of_fit(lane: Any) -> tuple[jax.Array, ...]:
         member, z_true, blocks, its_own = lane
@@ -111,7 +117,7 @@ def _evaluate(
 
         ratios, values = lax.map(of_block, blocks)
         # Not every family knows its marginal distribution functions.
-        cdf = member.marginal_cdf(z_true) if quantities.coordinates else jnp.zeros(0, truth.dtype)
+        cdf = member.marginal_cdf(z_true) if with_marginals else jnp.zeros(0, truth.dtype)
         return cdf, ratios[0, 0], ratios[:, 1:], values[0, 0], values[:, 1:]
 
     return lax.map(of_fit, (q, truth, noise, own))
