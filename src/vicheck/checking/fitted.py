@@ -36,7 +36,7 @@ def convergence_of(fit: Fit, seed: int) -> Convergence:
     median = solution.settings.get("rel_median", np.nan)
     rhat = mcse = np.nan
     if fit.solver == "stochastic" and len(solution.elbo_trace) > 1:
-        from vicheck.vi.solvers.stan_advi import relative_changes
+        from vicheck.vi.solvers.stopping import relative_changes
 
         mean, median = relative_changes(solution.elbo_trace, max(2, len(solution.elbo_trace) // 10))
     if len(solution.iterates):
@@ -90,6 +90,7 @@ def pooled_modes(fit: Fit, log_q: Floats, seed: int) -> PooledModes | None:
     """Mix all optima, and estimate how much of the posterior the fit's own draws never reach."""
     from vicheck.evaluation import evaluate_draws_of
     from vicheck.vi.families.mixture import Mixture
+    from vicheck.vi.families.moments import mean_of
 
     others = fit.solution.others
     if not others:
@@ -112,7 +113,7 @@ def pooled_modes(fit: Fit, log_q: Floats, seed: int) -> PooledModes | None:
         log_evidence=divergences(log_ratios, smoothed=smoothed).log_evidence,
         missed=float(weights @ (of_members[:, 0] < log_q.min())),
         masses=np.asarray(weights @ shares),
-        locations=np.stack([np.asarray(member.loc) for member in members]),
+        locations=np.stack([np.asarray(mean_of(member)) for member in members]),
     )
 
 

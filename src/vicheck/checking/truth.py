@@ -80,20 +80,17 @@ def _exact_marginals(q: Any) -> Callable[[int], tuple[Floats, Floats]] | None:
     None when these densities are not known: an estimate of them has no tails to speak of, and it
     is the tails that khat is about.
     """
-    from scipy.stats import norm
-
     from vicheck.model import double_precision
-    from vicheck.vi.families.gaussian import Gaussian
+    from vicheck.vi.families.abilities import HasMarginals
 
     if isinstance(q, Approximation):
         q = q.family()
-    if not isinstance(q, Gaussian):
+    if not isinstance(q, HasMarginals):
         return None
-    with double_precision():
-        locs, sds = np.asarray(q.loc), np.asarray(q.sd)
 
     def of_coordinate(index: int) -> tuple[Floats, Floats]:
-        marginal = norm(locs[index], sds[index])
+        with double_precision():
+            marginal = q.marginal(index)
         draws = marginal.rvs(size=_DRAWS, random_state=np.random.default_rng(0))
         return draws, marginal.logpdf(draws)
 
