@@ -93,10 +93,10 @@ def _from_file(path: Path) -> Draws:
     if not path.is_dir():
         path.open("rb").close()  # raises what the libraries below would hide
     with _dropping_in_silence():
-        found = _opened(path)
-    if isinstance(found, str):
-        raise InputFileError(f"{path} is not a readable file of ArviZ data: it {found}")
-    return found
+        opened = _opened(path)
+    if isinstance(opened, str):
+        raise InputFileError(f"{path} is not a readable file of ArviZ data: it {opened}")
+    return opened
 
 
 def _opened(path: Path) -> Draws | str:
@@ -153,16 +153,16 @@ def _from_groups(data: Any, where: str, most_bytes: float = math.inf) -> Draws:
             )
     sizes = {name: len(array) for name, array in {**draws, **stats}.items()}
     if len(set(sizes.values())) != 1:
-        told = ", ".join(f"{name} {size}" for name, size in sizes.items())
-        raise InputFileError(f"{where} must have the same number of draws of all, got {told}")
-    told = data["posterior"].attrs
+        counts = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        raise InputFileError(f"{where} must have the same number of draws of all, got {counts}")
+    attributes = data["posterior"].attrs
     return Draws(
         draws,
         stats["log_p"],
         stats["log_q"],
-        title=str(told.get("title", "")),
-        notes=tuple(str(told.get("notes", "")).splitlines()),
-        unnormalized=str(told.get("unnormalized", "")),
+        title=str(attributes.get("title", "")),
+        notes=tuple(str(attributes.get("notes", "")).splitlines()),
+        unnormalized=str(attributes.get("unnormalized", "")),
     )
 
 

@@ -59,16 +59,16 @@ def load_model_function(spec: str) -> Any:
             module = _import_module(target)
     from vicheck.model import Model  # late, as with all that loads JAX
 
-    found = getattr(module, name, None)
-    if found is None:
+    loaded = getattr(module, name, None)
+    if loaded is None:
         raise InputFileError(f"{target} has no {name!r}", hint=_candidates(module, name))
-    if not callable(found) and not isinstance(found, Model):
+    if not callable(loaded) and not isinstance(loaded, Model):
         raise InputFileError(
             f"{name!r} in {target} must be a function with NumPyro statements or a vicheck.Model, "
-            f"got {type(found).__name__}",
+            f"got {type(loaded).__name__}",
             hint=_candidates(module, name),
         )
-    return found
+    return loaded
 
 
 def _split(spec: str) -> tuple[str, str]:

@@ -162,19 +162,19 @@ def _of_group(group: Any) -> _Gaussian:
     return _Gaussian(names, np.asarray(mean, float), np.asarray(spread, float))
 
 
-def _of_paths(found: Any) -> Draws:
+def _of_paths(stats: Any) -> Draws:
     """Take Pathfinder's own draws: its normal distributions themselves are not kept."""
-    if "diagnostics_samples_full" not in found or "diagnostics_logQ_full" not in found:
+    if "diagnostics_samples_full" not in stats or "diagnostics_logQ_full" not in stats:
         raise TypeError(
             f"approx is a result of Pathfinder {_NO_DENSITY}: fit with pymc_extras.fit_pathfinder("
             "..., importance_sampling=None, store_diagnostics=True)"
         )
-    samples = np.asarray(found["diagnostics_samples_full"].values, float)
-    log_q = np.asarray(found["diagnostics_logQ_full"].values, float).ravel()
-    carried = np.asarray(found["diagnostics_logP_full"].values, float).ravel()
+    samples = np.asarray(stats["diagnostics_samples_full"].values, float)
+    log_q = np.asarray(stats["diagnostics_logQ_full"].values, float).ravel()
+    carried = np.asarray(stats["diagnostics_logP_full"].values, float).ravel()
     num_paths, _, dim = samples.shape
     target = model_of(_context())
-    names = _owners(found["param"].values)
+    names = _owners(stats["param"].values)
     columns = _columns(target, names, samples.reshape(-1, dim))
     notes = [f"These are Pathfinder's own {len(log_q)} draws."]
     if num_paths > 1:
@@ -258,11 +258,11 @@ def _groups_of(result: Any) -> dict[str, Any]:
     return {name: result[name] for name in result.groups()}
 
 
-def _is_dadvi(found: Any) -> bool:
+def _is_dadvi(optimum: Any) -> bool:
     """Whether an optimum holds each parameter twice: means, and logarithms of sds."""
-    if "x" not in found or "variables" not in found["x"].coords:
+    if "x" not in optimum or "variables" not in optimum["x"].coords:
         return False
-    labels = list(found["variables"].values)
+    labels = list(optimum["variables"].values)
     half = len(labels) // 2
     return bool(labels) and labels[:half] == labels[half:]
 
