@@ -14,7 +14,13 @@ from scipy import stats
 import vicheck
 from vicheck.adapters.numpyro.guides import still_rising
 from vicheck.errors import ModelError
-from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred, eight_schools_noncentred
+from vicheck.paper.models import (
+    EIGHT_SCHOOLS,
+    eight_schools_centred,
+    eight_schools_noncentred,
+    two_modes,
+)
+from vicheck.vi.modes import Place, search_modes
 
 pytestmark = pytest.mark.usefixtures("compiled_plainly")
 MODELS = {"centred": eight_schools_centred, "noncentred": eight_schools_noncentred}
@@ -133,6 +139,19 @@ def test_a_check_of_a_guide_knows_its_model_and_q():
         },
     )
     np.testing.assert_allclose(with_data.draws["y"], some.draws["log_likelihood"], rtol=1e-8)
+
+
+def at_one_mode():
+    numpyro.sample("x", dist.Normal(numpyro.param("loc", 0.0), 0.2))
+
+
+def test_modes_can_be_looked_for_beyond_a_guide():
+    """khat cannot see the other mode, which has a fifth of the mass; the search can."""
+    checked = vicheck.check_numpyro(two_modes, at_one_mode, {"loc": 0.0}, num_draws=2000)
+    assert checked.khat < 0.5
+    z = checked.draws["x"][:, None]  # without a constraint
+    (mode,) = search_modes(checked.model, Place(z.mean(axis=0), z.std(axis=0)))
+    np.testing.assert_allclose(mode.z, [3.0], atol=0.01)
 
 
 def misses_tau(sigma, y=None):
