@@ -16,6 +16,7 @@ from vicheck.quantities import Quantities
 from vicheck.runtime.compiling import compiled
 from vicheck.stats.calibration import randomised_probability, ranked_probability, symmetric_kl_terms
 from vicheck.stats.psis import psis_quietly
+from vicheck.vi.families.abilities import HasMarginals
 from vicheck.vi.families.family import Family
 
 __all__ = ["Assessment", "assess", "probabilities_of_draws"]
@@ -66,7 +67,7 @@ def assess(
         rng.standard_normal(out=rows[:num_draws], dtype=np.float32)
         rng.random(out=numbers)
     evaluated = _evaluate(
-        (program, quantities, bool(quantities.coordinates)),
+        (program, quantities),
         q,
         truth,
         noise.reshape(len(seeds), num_blocks, size, noise_dim),
@@ -96,15 +97,9 @@ def _noise_dim(q: Family) -> int:
 
 @compiled("log_density")
 def _evaluate(
-    what: tuple[Program, Quantities, bool],
-    q: Family,
-    truth: Any,
-    noise: Any,
-    own: Data,
-    shared: Data,
+    what: tuple[Program, Quantities], q: Family, truth: Any, noise: Any, own: Data, shared: Data
 ) -> tuple[jax.Array, ...]:
-    # Quantities are told apart by what is drawn for them, which does not tell of marginals.
-    program, quantities, with_marginals = what
+    program, quantities = what
 
     def of_fit(lane: Any) -> tuple[jax.Array, ...]:
         member, z_true, blocks, its_own = lane
@@ -116,8 +111,9 @@ def _evaluate(
             return log_p - log_q, values
 
         ratios, values = lax.map(of_block, blocks)
-        # Not every family knows its marginal distribution functions.
-        cdf = member.marginal_cdf(z_true) if with_marginals else jnp.zeros(0, truth.dtype)
+        # By the family, not by the quantities: code is shared where the drawn ones are the same.
+        exact = isinstance(member, HasMarginals)
+        cdf = member.marginal_cdf(z_true) if exact else jnp.full_like(z_true, jnp.nan)
         return cdf, ratios[0, 0], ratios[:, 1:], values[0, 0], values[:, 1:]
 
     return lax.map(of_fit, (q, truth, noise, own))
