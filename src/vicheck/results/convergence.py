@@ -10,7 +10,10 @@ from vicheck.results.estimates import Measure
 from vicheck.results.record import Floats, Record
 from vicheck.results.status import FitStatus
 
-__all__ = ["Convergence", "GradientTest", "PooledModes"]
+__all__ = ["MAX_MCSE", "MAX_RHAT", "Convergence", "GradientTest", "PooledModes"]
+
+MAX_RHAT, MAX_MCSE = 1.1, 0.05
+"""Above these the iterates of a stochastic run have not settled (Dhaka et al. 2020)."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
