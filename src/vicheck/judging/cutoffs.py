@@ -8,7 +8,7 @@ R-hat, ESS and divergent transitions for draws by NUTS (`vicheck.nuts`), which j
 
 from __future__ import annotations
 
-from vicheck.results.convergence import MAX_MCSE, MAX_RHAT
+from vicheck.results.convergence import MAX_ITERATE_MCSE, MAX_RHAT
 from vicheck.results.status import FitStatus
 from vicheck.stats.reliability import GOOD_BELOW, USABLE_BELOW
 
@@ -18,7 +18,7 @@ __all__ = [
     "KHAT_GROWTH",
     "LEAST_DATASETS",
     "MANY_KHATS_HIGH",
-    "MAX_MCSE",
+    "MAX_ITERATE_MCSE",
     "MAX_RHAT",
     "MISSING_MASS",
     "MOST_KHATS_HIGH",

@@ -8,7 +8,7 @@ from typing import Literal
 
 from vicheck.judging.cutoffs import (
     KHAT_GROWTH,
-    MAX_MCSE,
+    MAX_ITERATE_MCSE,
     MAX_RHAT,
     MISSING_MASS,
     NO_APPROXIMATION,
@@ -182,7 +182,7 @@ def _gradient(convergence: Convergence) -> list[Evidence]:
 
 
 def _iterates(convergence: Convergence) -> list[Evidence]:
-    if convergence.rhat > MAX_RHAT or convergence.iterate_mcse > MAX_MCSE:
+    if convergence.rhat > MAX_RHAT or convergence.iterate_mcse > MAX_ITERATE_MCSE:
         return [IteratesUnsettled(convergence.rhat, convergence.iterate_mcse)]
     return []
 

@@ -24,6 +24,6 @@ def written_options(**options: object) -> str:
 
 def default_family() -> str:
     """Return the family that is fitted when none is named: the first of the registry."""
-    from vicheck.vi.families.registry import FAMILIES
+    from vicheck.vi.families.registry import family_names
 
-    return str(FAMILIES[0])
+    return family_names()[0]

@@ -1,0 +1,78 @@
+"""What all Gaussian families share: location, scales, entropy, exact marginals."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, Self
+
+import equinox as eqx
+import jax
+import numpy as np
+from jax.scipy.stats import norm
+from numpy.typing import NDArray
+
+from vicheck.vi.families.abilities import HasEntropy, HasLocation, HasMarginals, HasMoments
+from vicheck.vi.families.family import Family
+
+__all__ = ["LOG_2PI", "Gaussian", "moved"]
+
+LOG_2PI = 1.8378770664093453
+
+
+class Gaussian(Family, HasEntropy, HasMarginals, HasMoments, HasLocation):
+    """A normal distribution of z.
+
+    The first ``d`` entries of a step move the location along ``directions``: the columns of a
+    ``(d, d)`` matrix, or the axes scaled by a ``(d,)`` vector. The others change the scales, by
+    factors, and then the correlations.
+    """
+
+    loc: eqx.AbstractVar[jax.Array]
+
+    @property
+    def dim(self) -> int:
+        return int(self.loc.shape[-1])
+
+    @property
+    def mean(self) -> jax.Array:
+        return self.loc
+
+    def marginal_cdf(self, z: jax.Array) -> jax.Array:
+        return norm.cdf(z, self.loc, self.sd)
+
+    def moved_to(self, z: Any) -> Self:
+        return eqx.tree_at(lambda member: member.loc, self, z)
+
+    @classmethod
+    def needs_directions(cls) -> bool:
+        return True
+
+    @property
+    @abc.abstractmethod
+    def step_dim(self) -> int:
+        """How many numbers describe a step to another member of the family."""
+
+    @property
+    def num_shifts(self) -> int:
+        return self.dim
+
+    def units(self) -> jax.Array:
+        return self.sd
+
+    @abc.abstractmethod
+    def displaced(self, step: jax.Array, directions: jax.Array) -> Self:
+        """Return the member a step away, measured in standard deviations; zero is no step."""
+
+    def entry_name(
+        self, entry: int, gradient: NDArray[np.float64], coordinates: tuple[str, ...]
+    ) -> str:
+        if entry >= 2 * self.dim:
+            return "correlations"
+        if entry >= self.dim:
+            return f"the scale of {coordinates[entry - self.dim]}"
+        return coordinates[entry]
+
+
+def moved(loc: jax.Array, step: jax.Array, directions: jax.Array) -> jax.Array:
+    """Move a location along scaled axes, or along the columns of a matrix."""
+    return loc + (directions * step if directions.ndim == 1 else directions @ step)
