@@ -20,8 +20,6 @@ __all__ = ["AFTER_CALIBRATION", "AFTER_CHECK", "applicable"]
 Situation = TypeVar("Situation")
 
 AFTER_CHECK: tuple[Remedy[CheckSituation], ...] = (
-    UseEstimates(),
-    UseWeights(),
     FindInvalidRatios(),
     CountTies(),
     CoverModes(),
@@ -31,6 +29,8 @@ AFTER_CHECK: tuple[Remedy[CheckSituation], ...] = (
     Reparametrise(),
     RicherFamily(),
     Mcmc(),
+    UseWeights(),
+    UseEstimates(),
 )
 """What can be done after a check."""
 

@@ -61,9 +61,11 @@ class Evidence(ABC):
 
     def numbers(self) -> dict[str, float | str]:
         """Return the fields that are numbers, names or statuses."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {
-            name: value.name if isinstance(value, Enum) else value
-            for name, value in values.items()
-            if isinstance(value, int | float | str | Enum)
-        }
+        numbers: dict[str, float | str] = {}
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, int | float):
+                numbers[each.name] = float(value)
+            elif isinstance(value, str | Enum):
+                numbers[each.name] = value.name if isinstance(value, Enum) else value
+        return numbers

@@ -110,8 +110,9 @@ class FitsUnconverged(Evidence):
         return sorted(self.counts, key=lambda status: -self.counts[status])
 
     def numbers(self) -> dict[str, float | str]:
-        counts = {status.name: count for status, count in self.counts.items()}
-        return super().numbers() | counts
+        return super().numbers() | {
+            status.name: float(count) for status, count in self.counts.items()
+        }
 
 
 @dataclass(frozen=True)
