@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 
 import numpy as np
 import pytest
@@ -104,8 +105,7 @@ def test_every_combination(khat, fit, modes):
     assert verdict.findings[0].sentence.startswith("By khat alone: the ") == overruled
 
     assert str(verdict.converged) == ANSWERS[fit]
-    assert verdict.converged.because == (() if fit == "none" else verdict.converged.because)
-    assert set(verdict.converged.because) <= set(codes)
+    assert {fit} - {"none"} <= set(verdict.converged.because) <= set(codes)
     spoilt = fit == "no-approximation" or modes == "mode-missed"
     close, works = CLOSE[khat]
     if spoilt:
@@ -161,7 +161,7 @@ def test_every_finding_can_be_found_and_every_verdict_saved():
             assert finding.hint.endswith(".")
             begins = finding.sentence[0].isupper() or finding.sentence.split()[0] in ("khat", "q")
             assert begins or finding.sentence[0].isdigit()
-        text = json.dumps(verdict.to_dict()).replace(": NaN", ": null")
+        text = re.sub(r": NaN(?=[,}])", ": null", json.dumps(verdict.to_dict()))
         back = Verdict.from_dict(json.loads(text))
         assert repr(back) == repr(verdict)
         assert back.code == verdict.code

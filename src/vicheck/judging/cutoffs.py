@@ -3,7 +3,7 @@
 Three kinds live elsewhere, because rooms below need them too, and are read from there: the bands
 and the threshold of khat with their equations (`vicheck.stats.reliability`), the limits at which
 the iterates of a stochastic run have settled (`vicheck.results.convergence`), and the limits of
-R-hat, ESS and divergent transitions for draws by NUTS (`vicheck.nuts`), which judges itself.
+R-hat, ESS and divergent transitions for draws by NUTS (`vicheck.results.reference`).
 """
 
 from __future__ import annotations

@@ -56,11 +56,12 @@ def verdict_from(
         What to do in words, where the deciding finding's own hint does not know enough.
     """
     decider, level = decide(evidence)
+    findings = {each.code: each.finding(decides=each is decider) for each in evidence}
     return Verdict(
         level=level,
-        sentence=decider.sentence,
-        hint=hint or decider.hint,
-        findings=tuple(each.finding(decides=each is decider) for each in evidence),
+        sentence=findings[decider.code].sentence,
+        hint=hint or findings[decider.code].hint,
+        findings=tuple(findings.values()),
         decided_by=decider.code,
         next_steps=tuple(next_steps),
         **answers_from({each.code for each in evidence}),
