@@ -62,6 +62,7 @@ except SystemExit as stop:
     assert not modules_after(code) & (set(HEAVY) - {"typer", "rich", "scipy"})
 
 
+@pytest.mark.slow
 def test_wheel_is_complete(tmp_path):
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
     command += ["--no-build-isolation", "--wheel-dir", str(tmp_path), str(ROOT)]
@@ -100,6 +101,7 @@ def test_measured_pages_are_what_the_scripts_wrote(script, page, parts):
     assert module.as_markdown(*arguments) == (ROOT / "docs" / page).read_text()
 
 
+@pytest.mark.slow
 def test_a_system_without_a_place_for_compiled_code():
     """Numba finds no directory for its cache: the code is compiled for the process instead."""
     script = """

@@ -36,6 +36,7 @@ def run(fit, quantities=("theta",), model=None, **options):
 # ---- what is right is seldom rejected, what is wrong is found ----
 
 
+@pytest.mark.slow
 def test_an_exact_sampler_is_rejected_as_often_as_the_test_says():
     """At 5%: 100 runs on 20 datasets, each with four independent quantities.
 

@@ -78,6 +78,7 @@ def test_what_a_model_prints_is_no_part_of_the_answer(files):
     assert done.stderr == "loaded\n"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_an_interrupt_ends_with_a_sentence(files):
     (files / "slow.py").write_text(
@@ -135,7 +136,7 @@ def test_the_report_knows_the_command(tmp_path, monkeypatch):
 
 def test_a_file_that_holds_its_library_up_for_ever_is_refused(monkeypatch):
     """Damaged so that HDF5 goes round in circles; a later version may find that out itself."""
-    monkeypatch.setattr("vicheck.cli.check._OPENING", 10)
+    monkeypatch.setattr("vicheck.cli.check._OPENING", 3)
     path = Path(__file__).parents[1] / "reference" / "endless.nc"
     done = call("check", path)
     assert done.returncode == 65

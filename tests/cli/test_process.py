@@ -78,6 +78,7 @@ def test_closed_standard_output_is_an_error(usable, typed):
     assert done.stderr == "vicheck: cannot write the answer: standard output is closed\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("redirection", ["2>&-", pytest.param("2>/dev/full", marks=FULL)])
 def test_an_error_that_nobody_can_be_told_has_its_status(usable, redirection):
     assert shell(f"psis no-such-file.npy {redirection}").returncode == 66
@@ -165,6 +166,7 @@ def interrupt(does, again=False):
     return process.returncode, errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("does", "again"),
     [

@@ -117,6 +117,7 @@ def radon(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_an_outcome_of_any_name_is_simulated(radon):
     options = ("--num-datasets", "200", "--quantities", "b,mean", "--json")
     command = ("vsbc", f"{radon / 'radon.py'}:radon", "--data")
@@ -207,6 +208,7 @@ def test_a_store_is_gone_on_from_and_belongs_to_one_run(files):
     assert "Traceback" not in other.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 @pytest.mark.parametrize("store", [False, True])
 def test_an_interrupt_says_what_is_kept(files, store):

@@ -14,6 +14,8 @@ from vicheck.paper.experiment import Outcome
 from vicheck.paper.page import as_html, as_markdown, claims_of
 from vicheck.paper.results import read_results, run_experiment
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory):

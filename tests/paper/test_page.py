@@ -40,6 +40,7 @@ def test_the_page_is_what_the_numbers_give(results):
     assert (DOCS / "index.md").read_text() == as_markdown(results)
 
 
+@pytest.mark.slow
 def test_the_figures_are_what_the_numbers_give(results):
     for each in results:
         kept = (DOCS / f"{each.label}.svg").read_text()
@@ -78,6 +79,7 @@ def test_a_valley_lies_between_two_modes_or_nowhere():
     assert _valley(np.linspace(-1.0, 1.0, 1000) ** 3) is None
 
 
+@pytest.mark.slow
 def test_the_page_stands_alone(results):
     page = as_html(results[:3])  # drawing all takes a minute, and adds nothing
     links = re.findall(r'(?:src|href)="([^"]{0,10})', page)

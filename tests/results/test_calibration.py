@@ -172,6 +172,7 @@ def test_saving_loses_nothing(tmp_path, statuses):
     assert [path.name for path in tmp_path.iterdir()] == ["vsbc.npz"]
 
 
+@pytest.mark.slow
 def test_the_same_content_gives_the_same_bits(some, tmp_path):
     """Also in another process, and after a round trip."""
     some.save(tmp_path / "one.npz")

@@ -75,6 +75,7 @@ def test_no_steps_give_the_curvature_at_the_start(num_rows):
     np.testing.assert_allclose(curvature.precisions, scale**2 * np.diag(positive), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_large_regression_starts_at_its_mode():
     """So that hardly anything is left to be done: three rounds on 32 and 64 draws."""
     model, _ = regression(LARGE, log_sigma=-3.0)

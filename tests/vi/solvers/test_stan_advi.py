@@ -320,6 +320,7 @@ def test_iterates_of_a_long_run_are_thinned_evenly():
     assert stan_advi._Iterates(10).last_half(4).shape == (0, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "function", "spread"),
     [("CP", eight_schools_centred, 0.07), ("NCP", eight_schools_noncentred, 0.07)],
@@ -341,6 +342,7 @@ def test_eight_schools_as_in_stan(name, function, spread):
     assert all(s.status is FitStatus.CONVERGED for s in solutions)
 
 
+@pytest.mark.slow
 def test_loose_tolerance_on_a_regression_gives_a_high_khat():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1000, 10))  # noqa: N806
