@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import vicheck
-from vicheck.paper.calibrating import (
+from vicheck.paper.calibrations import (
     SIGN,
     calibrate,
     describe,
+    describe_convergence,
     direction_of,
     draw_rows,
-    tell_convergence,
 )
 from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, Run
 from vicheck.paper.linear_statistics import linear_by_statistics
@@ -61,11 +61,14 @@ def _draw(numbers: Numbers) -> Figure:
 
 
 def _caption(numbers: Numbers) -> str:
-    told = "; ".join(
-        f"{label} ({tell_convergence(numbers[name])}): log sigma {describe(numbers[name], 'sigma')}"
+    calibrations = "; ".join(
+        f"{label} ({describe_convergence(numbers[name])}): "
+        f"log sigma {describe(numbers[name], 'sigma')}"
         for name, label in _labels(numbers).items()
     )
-    return f"Linear regression, n = 10,000, d = 100, tolerance 1e-4, eta 0.05. {told}. {SIGN}"
+    return (
+        f"Linear regression, n = 10,000, d = 100, tolerance 1e-4, eta 0.05. {calibrations}. {SIGN}"
+    )
 
 
 def _claims(numbers: Numbers) -> list[Claim]:

@@ -12,10 +12,18 @@ import numpy as np
 import vicheck
 from vicheck.paper.drawing import COLORS, draw_quartiles, mark_threshold, new_figure
 from vicheck.paper.exact import linear_means
-from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, Run, known, tell_band
+from vicheck.paper.experiment import (
+    Claim,
+    Experiment,
+    Numbers,
+    Outcome,
+    Run,
+    defined_values,
+    describe_band,
+)
 from vicheck.paper.fig1 import make_gram
 from vicheck.paper.linear_statistics import linear_by_statistics
-from vicheck.paper.repeats import WAYS, rmse, tell_quartiles, values_by_row, weigh
+from vicheck.paper.repeats import WAYS, describe_quartiles, rmse, values_by_row, weigh
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -123,7 +131,7 @@ def _draw(numbers: Numbers) -> Figure:
         for name in ("khat", "seconds", "rmse_plain", "rmse_is", "rmse_psis")
     }
     draw_quartiles(first, x, columns["khat"], "vi", "Stan's ADVI", "o")
-    khat = np.median(known(numbers["deterministic"], "khat"))
+    khat = np.median(defined_values(numbers["deterministic"], "khat"))
     first.axhline(khat, color=COLORS["psis"], label="converged")
     mark_threshold(first)
     first.set_title("khat")
@@ -152,7 +160,7 @@ def _medians(numbers: Numbers) -> list[float]:
 
 
 def _quartiles(runs: list[Numbers], name: str) -> str:
-    return tell_quartiles(known(runs, name))
+    return describe_quartiles(defined_values(runs, name))
 
 
 def _caption(numbers: Numbers) -> str:
@@ -176,7 +184,7 @@ def _wins(numbers: Numbers) -> list[tuple[str, int, int]]:
     counts = []
     for low, high in _BANDS:
         own = [one["rmse_psis"] < one["rmse_plain"] for one in runs if low <= one["khat"] < high]
-        counts.append((tell_band(low, high), sum(own), len(own)))
+        counts.append((describe_band(low, high), sum(own), len(own)))
     return counts
 
 
