@@ -1,15 +1,13 @@
 """No way for a process to end looks like a verdict but a verdict."""
 
 import os
-import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 
-from tests.cli.command_line import call, run
+from tests.cli.command_line import call, interrupt, run
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="streams and signals of POSIX")
 FULL = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
@@ -150,20 +148,7 @@ def test_flags_of_xla_are_nothing_to_commands_without_it():
     assert run("--version", XLA_FLAGS="--xla_no_such_flag=1").returncode == 0
 
 
-def interrupt(does, again=False):
-    """Press Ctrl-C when a command says that it is ready; return its status and errors."""
-    ready = "import time; print('ready', flush=True)\n"
-    with subprocess.Popen(
-        doing(ready + does), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(0.2)
-        process.send_signal(signal.SIGINT)
-        if again:
-            time.sleep(0.5)
-            process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
-    return process.returncode, errors
+READY = "import time; print('ready', flush=True)\n"
 
 
 @pytest.mark.slow
@@ -180,6 +165,6 @@ def interrupt(does, again=False):
     ],
 )
 def test_ctrl_c_is_never_lost(does, again):
-    code, errors = interrupt(does, again)
-    assert code == 130, errors
-    assert errors == "vicheck: interrupted\n"
+    done = interrupt(doing(READY + does), again)
+    assert done.returncode == 130, done.stderr
+    assert done.stderr == "vicheck: interrupted\n"
