@@ -45,8 +45,9 @@ main()
 
 SLEEP = """
 import ctypes
+from vicheck.runtime.interrupts import between_pieces
 c, end = ctypes.CDLL(None), time.time() + 60
-with __import__("vicheck.runtime.interrupts").interrupts.between_pieces():
+with between_pieces():
     while time.time() < end: c.sleep(60)
 """
 """Compiled code that knows nothing of Python's signals."""

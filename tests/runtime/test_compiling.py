@@ -130,7 +130,6 @@ def test_a_check_says_when_the_model_has_changed_since_the_fit(monkeypatch):
     assert "has changed since it was fitted" in str(checked)
 
 
-@pytest.mark.slow
 def test_solvers_that_step_see_a_changed_global(monkeypatch):
     model = vicheck.from_log_density(density_with_global, jnp.zeros(()))
     for solver, options in (("stochastic", {"num_steps": 2000}), ("stan_advi", {})):
@@ -176,7 +175,6 @@ def test_programs_that_differ_share_nothing():
     assert values == [2.0, 4.0, 6.0]
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux tells memory maps")
 def test_code_of_fresh_closures_is_let_go(monkeypatch):
     monkeypatch.setattr(compiling, "MOST_KEPT", 8)
