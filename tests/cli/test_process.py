@@ -25,13 +25,13 @@ def shell(typed, **environment):
     )
 
 
-def doing(statements):
+def doing(statements, patience=1.0):
     """Return a command that does something else instead of what is typed, in the same process."""
     code = f"""
 import os, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from vicheck.cli import commands, main, process
-process._PATIENCE = 1.0
+process._PATIENCE = {patience}
 
 def command():
     exec({statements!r}, {{"os": os}})
@@ -166,6 +166,17 @@ READY = "import time; print('ready', flush=True)\n"
     ],
 )
 def test_ctrl_c_is_never_lost(does, again):
-    done = interrupt(doing(READY + does), again)
+    # The second of two is what ends it, and not that the first was not heeded in time.
+    done = interrupt(doing(READY + does, patience=50.0 if again else 1.0), again)
     assert done.returncode == 130, done.stderr
     assert done.stderr == "vicheck: interrupted\n"
+
+
+def test_an_interrupt_is_announced_once(capfd):
+    from vicheck.cli import process
+
+    try:
+        assert [process._interrupted() for _ in range(2)] == [130, 130]
+    finally:
+        process._ANNOUNCED.clear()
+    assert capfd.readouterr().err == "vicheck: interrupted\n"
