@@ -47,9 +47,9 @@ def median(runs, name):
 
 def test_every_experiment_leaves_numbers_and_a_figure(out):
     for name in NAMES:
-        kept = json.loads((out / f"{name}.json").read_text())
-        assert kept["quick"] is True
-        assert kept["seconds"] > 0
+        record = json.loads((out / f"{name}.json").read_text())
+        assert record["quick"] is True
+        assert record["seconds"] > 0
         root = ET.fromstring((out / f"{name}.svg").read_text())
         assert root.tag.endswith("svg")
 
@@ -158,5 +158,5 @@ def test_a_calibration_without_a_mean_says_so(numbers):
 
 def test_a_figure_is_the_same_file_every_time(out, results):
     result = results[0]
-    kept = (out / f"{result.label}.svg").read_text()
-    assert as_svg(result.experiment.draw, result.numbers) == kept
+    picture = (out / f"{result.label}.svg").read_text()
+    assert as_svg(result.experiment.draw, result.numbers) == picture

@@ -43,8 +43,8 @@ def test_the_page_is_what_the_numbers_give(results):
 @pytest.mark.slow
 def test_the_figures_are_what_the_numbers_give(results):
     for each in results:
-        kept = (DOCS / f"{each.label}.svg").read_text()
-        assert as_svg(each.experiment.draw, each.numbers) == kept, each.label
+        picture = (DOCS / f"{each.label}.svg").read_text()
+        assert as_svg(each.experiment.draw, each.numbers) == picture, each.label
 
 
 def test_the_claims_that_must_hold_do(results):

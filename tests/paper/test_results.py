@@ -68,10 +68,10 @@ def test_what_is_finished_is_not_run_again(counted, tmp_path):
 def test_a_quick_run_does_not_overwrite_a_full_one(counted, tmp_path):
     counted["source"] = "file"
     run_experiment("fig1", tmp_path, silent, data="leukemia.npz")
-    kept = (tmp_path / "fig1.json").read_bytes()
+    before = (tmp_path / "fig1.json").read_bytes()
     with pytest.raises(StoreError, match="holds a full run of fig1, and a quick run of fig1"):
         run_experiment("fig1", tmp_path, silent, quick=True)
-    assert (tmp_path / "fig1.json").read_bytes() == kept
+    assert (tmp_path / "fig1.json").read_bytes() == before
 
 
 def test_a_run_on_real_data_does_not_go_on_from_synthetic_ones(counted, tmp_path):

@@ -116,7 +116,7 @@ def _claims(numbers: Numbers) -> list[Claim]:
                 f"missed by q {several['missed']:.1%}; verdict {several['level']}"
             ) if has_modes else "not found",
             Outcome.HOLDS if has_modes and several["level"] == "unreliable" else Outcome.FAILS,
-            "`fit` starts at several places by default and `check` pools what they found.",
+            "`fit` starts at several places by default, and `check` pools the modes they lead to.",
         ),
         Claim(
             "Section 5.1",

@@ -81,7 +81,7 @@ def _compute(run: Run) -> Numbers:
     num_draws = run.choose(50_000, 10_000)
     tail_length = num_draws // 5 if run.as_scripted else None
     repeats = run.choose(100, 2)
-    vicheck.fit(model, tol_rel_obj=0.5, **options)  # compiles, so that no time below holds that
+    vicheck.fit(model, tol_rel_obj=0.5, **options)  # compiles, so that no time below includes it
     vicheck.fit(model)
     ways = {f"tolerance-{tolerance:g}": options | {"tol_rel_obj": tolerance}
             for tolerance in _TOLERANCES}  # fmt: skip
@@ -236,8 +236,8 @@ def _claims(numbers: Numbers) -> list[Claim]:
             "medians " + ", ".join(f"{row['tolerance']:g}: {median:.2f}"
                                    for row, median in zip(numbers["rows"], medians, strict=True)),
             Outcome.HOLDS if falls else Outcome.FAILS,
-            "The same family fits well once the optimiser has arrived: a large khat was the "
-            "optimiser's." if medians[-1] < 0.7 else "It stays large to the end.",
+            "The same family fits well once the optimiser has converged: the large khat was due to "
+            "the optimiser." if medians[-1] < 0.7 else "It stays large to the end.",
             stan="6.96, .85, .37, .20",
         ),
         Claim(
@@ -250,7 +250,7 @@ def _claims(numbers: Numbers) -> list[Claim]:
             Outcome.HOLDS if all(won == total for _, won, total in counts)
             else Outcome.IN_PART if num_below and below >= 0.95 * num_below else Outcome.FAILS,
             "Where khat is large the smoothed weights rest on a few draws, and plain means can be "
-            "closer; the counts by khat say from where on.",
+            "closer; the counts by khat show from where.",
             stan="closer in 80 of 80 below .7; worse in 3 of 18 (.7 to 1), 9 of 10 (1 to 2), 42 of "
             "44 (above 2)",
         ),

@@ -135,7 +135,8 @@ def _judge_jump(gaps: list[float]) -> tuple[Outcome, str]:
     if not np.isfinite(across):
         return Outcome.NOT_RUN, "Too few datasets on one side of 0.7."
     growth = (
-        f"It grows by a factor of {before:.1f} up to 0.5 to 0.7, and of {across:.1f} across 0.7"
+        f"It grows by a factor of {before:.1f} from below 0.5 to 0.5 to 0.7, and by one of "
+        f"{across:.1f} across 0.7"
     )
     if across > 2 * before:
         return Outcome.HOLDS, f"{growth}: a jump."

@@ -222,8 +222,8 @@ def _claims(numbers: Numbers) -> list[Claim]:
             f"tau's mean {tau:+.2f}; sd of theta too large in {wider} of 8, by {min(sd_bias):+.2f} "
             f"to {max(sd_bias):+.2f}",
             Outcome.across([tau > 0, wider == 8]),
-            "Against exact means and sds. VI keeps tau from its tail too, where theta is most "
-            "spread out; where that outweighs, the sd of theta is too small."
+            "Against exact means and sds. VI also keeps tau out of its tail, where theta is most "
+            "spread out; where that prevails, the sd of theta is too small."
             if wider < 8 else "Against exact means and sds.",
         ),
         Claim(
