@@ -315,6 +315,7 @@ def test_vsbc_gives_the_same_bits_twice():
 # ---- approximations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["advi", "fullrank_advi"])
 def test_checks_of_pymcs_fits_are_those_of_the_same_q(approximations, method):
     approx = approximations[method]
@@ -339,6 +340,7 @@ def test_checks_of_pymcs_fits_are_those_of_the_same_q(approximations, method):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["advi", "fullrank_advi"])
 def test_log_q_is_pymcs_own(approximations, method, rng):
     group = approximations[method].groups[0]
@@ -358,6 +360,7 @@ def test_log_q_is_pymcs_own(approximations, method, rng):
     np.testing.assert_allclose(log_q, expected, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_draws(approximations):
     first, again, other = (
         draws_of_approximation(approximations["advi"], 50, seed) for seed in (1, 1, 2)
@@ -585,11 +588,13 @@ def test_wrong_types():
         draws_of_approximation(inference, 10, 0)
 
 
+@pytest.mark.slow
 def test_wrong_numbers(approximations):
     with pytest.raises(ValueError, match="num_draws must be an integer from 1 on, got 0"):
         draws_of_approximation(approximations["advi"], 0, 0)
 
 
+@pytest.mark.slow
 def test_a_fit_that_diverged(approximations):
     with unobserved():
         approx = pm.MeanField()

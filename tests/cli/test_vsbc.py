@@ -44,6 +44,7 @@ def vsbc(files, model, *options, data="x.json"):
     return call("vsbc", f"{files / 'models.py'}:{model}", "--data", files / data, *options)
 
 
+@pytest.mark.slow
 def test_exact_fits_are_good_for_machines(files):
     """A normal posterior is in the family: exact inference."""
     done = vsbc(files, "normal", "--num-datasets", "200", "--json")

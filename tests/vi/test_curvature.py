@@ -46,6 +46,7 @@ def test_only_one_of_the_problems_is_large():
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_rows", [SMALL, LARGE], ids=["Newton", "quasi-Newton"])
 @pytest.mark.parametrize("log_sigma", [-3.0, 3.0])
 def test_the_climb_ends_near_the_mode_with_the_curvature_there(num_rows, log_sigma):
