@@ -112,10 +112,10 @@ def run_experiment(
 
 def _numbers_of_others(out: Path, chosen: Experiment, as_scripted: bool) -> Numbers | None:
     """Return the numbers of a finished experiment that shares them, if there is one."""
-    for result in read_results(out):
-        other = result.experiment
-        if chosen.shared and other.shared == chosen.shared and result.as_scripted == as_scripted:
-            return result.numbers
+    if chosen.shared:
+        for result in read_results(out):
+            if result.experiment.shared == chosen.shared and result.as_scripted == as_scripted:
+                return result.numbers
     return None
 
 
