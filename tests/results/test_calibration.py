@@ -1,7 +1,6 @@
 """`Calibration` itself: tables, printing, saving, merging, ArviZ."""
 
 import json
-import re
 import subprocess
 import sys
 import zipfile
@@ -77,8 +76,9 @@ def test_a_quantity_that_is_nan_somewhere_does_not_spoil_the_others(some):
     p[20:40, 1] = np.nan
     p[:, 2] = np.nan
     part = changed(some, probability=p)
-    own = [name for name in part.tests.columns if not re.search("adjusted|q_value", name)]
-    assert part.tests.loc["tau", own].equals(some.tests.loc["tau", own])
+    adjusted = ["p_adjusted", "q_value", "dispersion_p_adjusted"]  # for how many there are
+    before, after = (each.tests.drop(columns=adjusted).loc["tau"] for each in (some, part))
+    assert after.equals(before)
     assert list(part.tests["num_datasets"]) == [497, 477, 0]
     assert np.isnan(part.tests.loc["theta[1]", "p_value"])
     assert part.tests.loc["theta[1]", "direction"] == "none"
