@@ -72,7 +72,7 @@ __all__ = [
     "vsbc_numpyro",
 ]
 
-__version__ = "0.2.0"
+__version__ = "0.2.0.dev0"
 
 # Loaded when first used, so that `import vicheck` does not load JAX, NumPyro or pandas.
 _HOMES = {

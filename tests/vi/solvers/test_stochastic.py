@@ -166,6 +166,7 @@ def plated(y=None, size=None):
         numpyro.sample("y", dist.Normal(mu, jnp.exp(log_sigma)), obs=batch)
 
 
+@pytest.mark.slow
 def test_minibatches_agree_with_all_data():
     y = np.random.default_rng(2).normal(1.5, 2.0, 400)
     model = from_numpyro(plated, y=y, size=40)
