@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vicheck.errors import ModelError
+from vicheck.errors import ArgumentError, ModelError
 from vicheck.model import Data, Model, Program, labels
 from vicheck.runtime.compiling import Traced
 
@@ -88,7 +88,7 @@ def choose_quantities(model: Model, data: Data, spec: Spec | None) -> Quantities
             f"{type(spec).__name__}"
         )
     if spec is not None and not len(spec):
-        raise ValueError("quantities must hold at least one name or function, got none")
+        raise ArgumentError("quantities", "must hold at least one name or function, got none")
     if isinstance(spec, Mapping):
         return _of_functions(program, model.dim, data, spec)
     entries = _entries(program)
@@ -110,7 +110,9 @@ def choose_quantities(model: Model, data: Data, spec: Spec | None) -> Quantities
             picked.setdefault(array, []).extend(derived[array].index(label) for label in elements)
         elif name not in likelihood:
             known = [*entries, *derived, *likelihood]
-            raise ValueError(f"quantities has {name!r}, but the model has: {', '.join(known)}")
+            raise ArgumentError(
+                "quantities", f"has {name!r}, but the model has: {', '.join(known)}"
+            )
     picks = tuple((array, tuple(dict.fromkeys(where))) for array, where in picked.items())
     return Quantities(
         tuple(index for index, _ in exact.values()),

@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from vicheck.cli.failures import EX_IOERR, EXIT_CODES, fail, fail_to_write
-from vicheck.cli.printing import described, write, write_json
+from vicheck.cli.printing import summary_paragraphs, write, write_json
 
 if TYPE_CHECKING:
     from vicheck.results.calibration import Calibration
@@ -59,6 +59,8 @@ def answer(result: T, *, as_json: bool, report: str | None, save: str | None) ->
     if as_json:
         write_json(result.to_dict())
     else:
-        write(described(result))
+        from vicheck.report.text import summary_of
+
+        write(summary_paragraphs(summary_of(result)))
         write([Text(), Text(f"Report: {report}", no_wrap=True)] if report else [])
     raise typer.Exit(EXIT_CODES[result.verdict.level])

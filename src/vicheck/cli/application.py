@@ -121,9 +121,9 @@ def main() -> NoReturn:
         code = error.code
     except (Exception, KeyboardInterrupt) as error:
         if debug:
-            told = "".join(traceback.format_exception(error))
+            trace = "".join(traceback.format_exception(error))
             with suppress(OSError):
-                print(plain_lines(told), end="", file=sys.stderr)
+                print(plain_lines(trace), end="", file=sys.stderr)
         _end(_as_error(error))
     sys.exit(code or 0)
 
@@ -189,7 +189,7 @@ def _as_misuse(error: typer.TyperException) -> CommandError:
 
 _PLAIN_WORDS = {
     r"^Invalid value for '(\S+)': Input should be (.*?)(, unable to parse .*)?$": r"\1 must be \2",
-    r"^Invalid value for '(\S+)': Value error, ": r"\1: ",
+    r"^Invalid value for '(\S+)': ": r"\1: ",
     r"^Got unexpected extra argument\(s\) \((.*)\)": r"there is no place for \1",
 }
 """What Typer says, and what we say instead."""

@@ -15,24 +15,22 @@ from vicheck.cli.failures import EX_DATAERR, EX_USAGE, fail, fail_to_read
 from vicheck.cli.loading import (
     Data,
     Family,
-    FamilyOption,
     Observed,
     Seed,
     Solver,
-    SolverOption,
-    answers_only,
-    in_options,
+    fail_over_option,
     load_model,
     require_observations,
+    stdout_for_the_answer,
 )
 from vicheck.cli.pages import Command
-from vicheck.cli.printing import AsJson, telling
+from vicheck.cli.printing import AsJson, status_line
 from vicheck.errors import ModelError
 
 if TYPE_CHECKING:
     from vicheck.draws import Draws
     from vicheck.results.check import Check
-    from vicheck.vi.solvers.reporting import Report as Tell
+    from vicheck.vi.solvers.reporting import Report as ShowStatus
 
 __all__: list[str] = []
 
@@ -78,8 +76,8 @@ def _check(
     what: Annotated[str, typer.Argument(metavar="WHAT", help="A model, or a file with a fit.")],
     data: Data = None,
     observed: Observed = None,
-    family: FamilyOption = Family.MEAN_FIELD,
-    solver: SolverOption = Solver.DETERMINISTIC,
+    family: Family = "mean_field",
+    solver: Solver = "deterministic",
     draws: Annotated[
         int, typer.Option(min=1, metavar="N", help="Draws from q to check with.")
     ] = 100_000,
@@ -90,12 +88,12 @@ def _check(
 ) -> None:
     """Load a model and its data, fit, check and print."""
     require_places(report, save)
-    with telling("reading") as tell, answers_only():
+    with status_line("reading") as show_status, stdout_for_the_answer():
         if Path(what).suffix in _FITS:
             _refuse_options_of_fitting(context, what)
             checked = _check_file(what)
         else:
-            checked = _run(what, data, observed, family, solver, draws, seed, tell)
+            checked = _run(what, data, observed, family, solver, draws, seed, show_status)
     answer(checked, as_json=as_json, report=report, save=save)
 
 
@@ -162,22 +160,22 @@ def _run(
     solver: str,
     draws: int,
     seed: int,
-    tell: Tell,
+    show_status: ShowStatus,
 ) -> Check:
-    loaded = load_model(spec, data, observed, tell)
+    loaded = load_model(spec, data, observed, show_status)
     require_observations(loaded)
     from vicheck.checking.run import check
     from vicheck.results.status import FitStatus
     from vicheck.vi.fitting import fit
 
-    tell("compiling")
+    show_status("compiling")
     try:
-        fitted = fit(loaded, family=str(family), solver=str(solver), seed=seed, progress=tell)
+        fitted = fit(loaded, family=family, solver=solver, seed=seed, progress=show_status)
     except ModelError:
         raise
     except ValueError as error:  # options that do not go together
-        fail(in_options(error), EX_USAGE)
+        fail_over_option(error, {"family": "--family", "solver": "--solver"})
     if fitted.status is FitStatus.INTERRUPTED:
         raise KeyboardInterrupt
-    tell(f"checking {draws} draws")
+    show_status(f"checking {draws} draws")
     return check(fitted, num_draws=draws, seed=seed)

@@ -10,19 +10,17 @@ import typer
 
 from vicheck.cli.answer import Report, Save, answer, require_places
 from vicheck.cli.application import app
-from vicheck.cli.failures import EX_UNAVAILABLE, EX_USAGE, INTERRUPTED, fail
+from vicheck.cli.failures import EX_UNAVAILABLE, INTERRUPTED, fail
 from vicheck.cli.loading import (
     Data,
     Family,
-    FamilyOption,
     Observed,
     Seed,
     Solver,
-    SolverOption,
-    answers_only,
-    in_options,
+    fail_over_option,
     load_model,
     require_observations,
+    stdout_for_the_answer,
 )
 from vicheck.cli.pages import Command
 from vicheck.cli.printing import AsJson
@@ -79,8 +77,8 @@ def _vsbc(
         list[str] | None,
         typer.Option(metavar="NAMES", help="What to test, with commas between; all by default."),
     ] = None,
-    family: FamilyOption = Family.MEAN_FIELD,
-    solver: SolverOption = Solver.DETERMINISTIC,
+    family: Family = "mean_field",
+    solver: Solver = "deterministic",
     posterior: Annotated[
         bool, typer.Option("--posterior", help="Calibrate at the observed data.")
     ] = False,
@@ -109,8 +107,8 @@ def _vsbc(
     options = {
         "num_datasets": num_datasets,
         "quantities": _split(quantities),
-        "family": str(family),
-        "solver": str(solver),
+        "family": family,
+        "solver": solver,
         "posterior": posterior,
         "num_draws": draws,
         "store": store,
@@ -123,7 +121,7 @@ def _vsbc(
         with ExitStack() as stack:
             executor = None if dask is None else _connected(dask, stack)
             shown = stack.enter_context(bar())
-            stack.enter_context(answers_only())
+            stack.enter_context(stdout_for_the_answer())
             calibration = _run(model, data, observed, shown, executor, options)
     except KeyboardInterrupt:
         _end_interrupted(store)
@@ -150,7 +148,8 @@ def _run(
     except ModelError:
         raise
     except ValueError as error:  # options that do not go together, or unknown quantities
-        fail(in_options(error), EX_USAGE)
+        options = {name: f"--{name.replace('_', '-')}" for name in options}
+        fail_over_option(error, options | {"num_draws": "--draws"})
 
 
 def _connected(address: str, stack: ExitStack) -> Executor:

@@ -152,7 +152,7 @@ def _evaluated(
 ) -> Draws:
     """Add log p at the same draws, and what the model derives from them."""
     graphs = target.program.graphs  # type: ignore[attr-defined]
-    if "minibatches" in graphs.refusal:
+    if graphs.in_minibatches:
         notes = (*notes, _MINIBATCHES)
     z = np.concatenate([columns[graphs.values[rv].name] for rv in graphs.free], axis=1)
     width = sum(np.size(value) for value in target.constrain(z[0]).values())

@@ -17,6 +17,7 @@ import numpy as np
 from jax import lax
 from numpy.typing import ArrayLike, NDArray
 
+from vicheck.errors import ArgumentError
 from vicheck.model import Data, Model, Program
 from vicheck.results.fit import Solution
 from vicheck.results.status import FitStatus
@@ -89,7 +90,9 @@ class StanAdvi:
     def solve(self, model: Model, kind: Kind, seed: int, report: Report) -> Solution:
         """Fit a family to a model."""
         if kind.name not in ("mean_field", "full_rank"):
-            raise ValueError(f"family must be mean_field or full_rank for Stan, got {kind.name!r}")
+            raise ArgumentError(
+                "family", f"must be mean_field or full_rank for Stan, got {kind.name!r}"
+            )
         return _Run(self, model, kind, seed, report).solve()
 
 
