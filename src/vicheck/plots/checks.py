@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vicheck.plain_text import shortened
 from vicheck.plots.check_data import (
     Cloud,
     KhatGrowth,
@@ -24,7 +25,6 @@ from vicheck.plots.style import (
     blank_figure,
     grid_figure,
     log_scale,
-    shorten,
     styled,
 )
 
@@ -38,6 +38,8 @@ __all__ = ["draw_khat_growth", "draw_pairs", "khat_growth", "khat_scale", "pairs
 
 _LEFT, _RIGHT = -0.3, 1.5
 """Ends of the scale of khat; what lies beyond is pointed to."""
+_LONGEST = 22
+"""Characters of a name below an axis."""
 _SHADES = {"good": 0.06, "usable": 0.16, "not reliable": 0.3}
 
 
@@ -169,5 +171,5 @@ def _draw_cloud(axes: Axes, cloud: Cloud, pair: Pair, title: str, color: str) ->
         if is_log:
             log_scale(axis)
     axes.set_title(title)
-    axes.set_xlabel(shorten(pair.x_name, 22) + (" (log scale)" if pair.x_log else ""))
-    axes.set_ylabel(shorten(pair.y_name, 22) + (" (log scale)" if pair.y_log else ""))
+    axes.set_xlabel(shortened(pair.x_name, _LONGEST) + (" (log scale)" if pair.x_log else ""))
+    axes.set_ylabel(shortened(pair.y_name, _LONGEST) + (" (log scale)" if pair.y_log else ""))
