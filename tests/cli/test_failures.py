@@ -1,4 +1,4 @@
-"""Errors as a newcomer meets them: a sentence, a hint and a status; a traceback on request."""
+"""Errors as a newcomer meets them: a sentence, a hint and a status."""
 
 import json
 import os
@@ -9,9 +9,6 @@ import pytest
 from tests.calibration.made import calibration
 from tests.cli.command_line import call
 from tests.cli.test_check import MODEL, STAN_FILES
-from vicheck.cli import application
-from vicheck.results.psis import PsisStatus
-from vicheck.stats.psis import psis
 
 DATA = {
     "ok": {"x": [1.0, 2.0, 3.0], "y": [1.0, 2.0, 3.0]},
@@ -173,44 +170,3 @@ def test_an_error_is_a_sentence_a_hint_and_a_status(
     assert all(line.startswith("hint: ") and hint in line for line in rest)
     assert done.stdout == ""
     assert sorted(os.listdir(place)) == before
-
-
-def broken(**options):
-    raise ZeroDivisionError("oops\nand more")
-
-
-def test_a_bug_is_not_a_verdict(monkeypatch):
-    monkeypatch.setattr(application, "app", broken)
-    done = call("psis")
-    assert done.returncode == 70
-    assert done.stderr.startswith("vicheck: this is a bug in vicheck, please report it: ZeroDiv")
-    assert done.stderr.splitlines()[1] == "hint: the same command with --debug shows where"
-
-
-@pytest.mark.parametrize("arguments", ["--debug psis no.npy", "psis no.npy --debug"])
-def test_debug_shows_the_traceback_before_the_sentence(arguments):
-    done = call(*arguments.split())
-    assert done.returncode == 66
-    assert "Traceback (most recent call last)" in done.stderr
-    assert "read_log_ratios" in done.stderr
-    assert done.stderr.splitlines()[-2] == "vicheck: cannot read no.npy: No such file or directory"
-
-
-def test_debug_by_the_environment():
-    assert "Traceback" in call("psis", "no.npy", VICHECK_DEBUG="1").stderr
-    assert "Traceback" not in call("psis", "no.npy", VICHECK_DEBUG="").stderr
-
-
-def test_debug_changes_nothing_where_nothing_is_wrong(place):
-    done = call("psis", place / "r.npy", "--debug", "--json")
-    assert json.loads(done.stdout)["khat"] == psis(np.load(place / "r.npy")).khat
-    assert json.loads(done.stdout)["status"] == PsisStatus.OK.name
-    assert done.stderr == ""
-
-
-def test_a_message_of_many_lines_becomes_one(monkeypatch):
-    def many(**options):
-        raise application.CommandError("line 1\n-----\n  line 2\n", 65)
-
-    monkeypatch.setattr(application, "app", many)
-    assert call("psis").stderr == "vicheck: line 1 line 2 \n"
