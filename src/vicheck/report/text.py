@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from vicheck.judging import show
 from vicheck.plain_text import plain
-from vicheck.results.calibration import Calibration
-from vicheck.results.check import Check
 from vicheck.results.psis import PsisStatus
 from vicheck.results.verdict import Finding, Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from vicheck.results.calibration import Calibration
+    from vicheck.results.check import Check
 
 __all__ = [
     "ROWS_SHOWN",
@@ -147,6 +148,9 @@ class Summary:
 
 def summary_of(result: Check | Calibration) -> Summary:
     """Return what is printed of a check or of a calibration."""
+    from vicheck.results.calibration import Calibration
+    from vicheck.results.check import Check
+
     if isinstance(result, Check):
         return _summary_of_check(result)
     if isinstance(result, Calibration):
