@@ -231,7 +231,7 @@ def test_an_interrupt_says_what_is_kept(files, store):
             process.kill()
     assert process.returncode == 130, errors
     kept = f"finished chunks are kept in {files / 'store'}" if store else "nothing is kept"
-    hint = "the same command goes on from there" if store else "with --store DIR finished"
+    hint = "the same command resumes from there" if store else "with --store DIR finished"
     assert errors.startswith(f"vicheck: interrupted: {kept}\nhint: {hint}")
     assert errors.count("\n") == 2
 

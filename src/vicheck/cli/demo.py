@@ -23,7 +23,7 @@ _HELP = """
 Fit the eight-schools model in two parametrizations, check both fits and write a report of each.
 
 Same data, same model, same algorithm: the centred fit misses the neck of the funnel and is not
-reliable; the non-centred one is usable with care, and PSIS mends its means.
+reliable; the non-centred one is usable with care, and PSIS corrects its means.
 """
 
 _MORE = """

@@ -73,9 +73,9 @@ Seed = Annotated[int, typer.Option(min=0, metavar="N", help="The same seed gives
 
 _MODELS = "a model is file.py:name, package.module:name or program.stan"
 _NO_MODELS = {
-    **dict.fromkeys((".npy", ".parquet"), "for log ratios there is vicheck psis"),
-    ".npz": "for log ratios there is vicheck psis, for saved results vicheck report; data go with "
-    "--data",
+    **dict.fromkeys((".npy", ".parquet"), "for log ratios use vicheck psis"),
+    ".npz": "for log ratios use vicheck psis, for saved results vicheck report; "
+    "data go with --data",
     ".json": "data go with --data FILE, after the model",
     ".ipynb": "put the model's function into a file that ends in .py",
 }
@@ -168,6 +168,6 @@ def require_observations(model: Model) -> None:
         fail(
             f"the model has no data for {names}",
             EX_DATAERR,
-            f"add {names} to the file that --data names; for a parameter of the model, say by "
-            "--observed what is observed instead",
+            f"add {names} to the file that --data names; if it is a parameter of the model, say "
+            "by --observed what is observed instead",
         )

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _HELP = """
-Rerun the experiments of Yao, Vehtari, Simpson and Gelman (2018), and hold what comes out against
-what the paper says.
+Rerun the experiments of Yao, Vehtari, Simpson and Gelman (2018), and compare the results with what
+the paper says.
 """
 
 _MORE = """
@@ -41,7 +41,7 @@ Examples:
 _RUN_HELP = """
 Run experiments and write numbers (JSON), figures (SVG) and one page of claims (index.html).
 
-NAMES are those that `vicheck paper list` prints, or all. An interrupted run goes on where it was
+NAMES are those that `vicheck paper list` prints, or all. An interrupted run resumes
 when the same command is given again; what is finished is not run twice.
 """
 
@@ -162,7 +162,7 @@ def _run_and_print(
 
     chosen = _chosen(names, as_scripted)
     if quick and data is not None:
-        sentence = "--data is of no use with --quick, which takes synthetic data"
+        sentence = "--data has no effect with --quick, which uses synthetic data"
         fail(sentence, EX_USAGE, "leave one of them out")
     directory = Path(out)
     if directory.exists() and not directory.is_dir():
@@ -184,7 +184,7 @@ def _run_and_print(
             file.write(html.encode())
     except KeyboardInterrupt:
         sentence = f"interrupted: what is finished is kept in {out}"
-        fail(sentence, INTERRUPTED, "the same command goes on from there")
+        fail(sentence, INTERRUPTED, "the same command resumes from there")
     except OSError as error:
         fail_to_write(str(error.filename or out), error)
     if as_json:

@@ -37,7 +37,7 @@ Examples:
   $ vicheck report vsbc.npz --json
 """
 
-_SAVE = "--save of vicheck check and of vicheck vsbc writes such files"
+_SAVE = "vicheck check --save and vicheck vsbc --save write such files"
 
 
 @app.command(
@@ -84,7 +84,7 @@ def _report(
 
 
 def _kind(path: str) -> str:
-    """Tell what a file holds by its description."""
+    """Return what a file holds, by its description."""
     from vicheck.results.archive import result_kind
 
     try:

@@ -87,7 +87,7 @@ def _vsbc(
     ] = 1000,
     store: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help="Keep finished chunks here, and go on from them."),
+        typer.Option(metavar="DIR", help="Keep finished chunks here, and resume from them."),
     ] = None,
     dask: Annotated[
         str | None,
@@ -161,7 +161,7 @@ def _connected(address: str, stack: ExitStack) -> Executor:
         fail(
             f"cannot reach a Dask scheduler at {address}: {error}",
             EX_UNAVAILABLE,
-            "is it running, and is the address the one that it has printed?",
+            "is it running, and is this the address that it printed?",
         )
 
 
@@ -176,6 +176,6 @@ def _split(quantities: list[str] | None) -> list[str] | None:
 def _end_interrupted(store: str | None) -> NoReturn:
     if store is not None:
         kept = f"finished chunks are kept in {store}"
-        fail(f"interrupted: {kept}", INTERRUPTED, "the same command goes on from there")
-    hint = "with --store DIR finished chunks are kept, and can be gone on from"
+        fail(f"interrupted: {kept}", INTERRUPTED, "the same command resumes from there")
+    hint = "with --store DIR finished chunks are kept, and the run can be resumed"
     fail("interrupted: nothing is kept", INTERRUPTED, hint)

@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 _MOST_BINS, _LEAST_EXPECTED = 20, 10
 """Bins of a histogram: fewer where so many would expect fewer probabilities each."""
 _POINTS = 200
-"""Where an ECDF is looked at: more look the same."""
+"""Points at which an ECDF is evaluated: with more it looks the same."""
 _LEVEL = 0.95
 
 

@@ -53,7 +53,7 @@ def histograms(
 
 @styled
 def draw_histograms(data: Sequence[Histogram]) -> Figure:
-    """Draw histograms that are known already."""
+    """Draw histograms that were computed before."""
     return _panels(data, _draw_histogram)
 
 
@@ -76,7 +76,7 @@ def ecdf_difference(
 
 @styled
 def draw_ecdf_differences(data: Sequence[EcdfDifference]) -> Figure:
-    """Draw ECDFs that are known already."""
+    """Draw ECDFs that were computed before."""
     return _panels(data, _draw_ecdf)
 
 

@@ -177,7 +177,7 @@ def khat_growth_data(check: Check) -> KhatGrowth:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """How a solver went along."""
+    """The progress of a solver."""
 
     steps: Floats
     values: Floats
@@ -195,7 +195,7 @@ def trace_data(check: Check) -> Trace:
     Raises
     ------
     ValueError
-        When the fit has come without a trace.
+        When the fit came without a trace.
     """
     require_check(check)
     if check.convergence is not None and len(check.convergence.gradient_trace):
@@ -203,7 +203,7 @@ def trace_data(check: Check) -> Trace:
         return Trace(np.arange(1.0, gradient.size + 1.0), gradient, "gradient")
     elbo = np.asarray(check.elbo_trace, np.float64)
     if not elbo.size:
-        raise NothingToShowError("the fit has come without a trace of its ELBO")
+        raise NothingToShowError("the fit came without a trace of its ELBO")
     block = -(-elbo.size // _TRACE_POINTS)
     whole = elbo[elbo.size % block :]  # the end matters more than the start
     steps = np.asarray(np.arange(elbo.size % block, elbo.size, block) + 0.5 * (block + 1))

@@ -100,7 +100,7 @@ def khat_growth(check: Check) -> Figure:
 
 @styled
 def draw_khat_growth(data: KhatGrowth) -> Figure:
-    """Draw khats that are known already."""
+    """Draw khats that were computed before."""
     figure, axes = blank_figure()
     axes.fill_between(data.num_draws, data.low, data.high, color=COLORS["vi"], alpha=0.25,
                       linewidth=0, label="90% interval")  # fmt: skip
@@ -118,7 +118,7 @@ def draw_khat_growth(data: KhatGrowth) -> Figure:
 
 @styled
 def trace(check: Check) -> Figure:
-    """Draw how the solver went along: the gradient, or the ELBO where that is what is known."""
+    """Draw the progress of the solver: the gradient, or the ELBO where only that is known."""
     from matplotlib.ticker import MaxNLocator
 
     data = trace_data(check)
@@ -151,7 +151,7 @@ def pairs(check: Check, num_pairs: int = 3) -> Figure:
 
 @styled
 def draw_pairs(data: Sequence[Pair]) -> Figure:
-    """Draw pairs that are known already."""
+    """Draw pairs that were computed before."""
     figure, panels = grid_figure(len(data), 2, 4.6, 2.2 * len(data))
     for row, pair in zip(panels, data, strict=True):
         _draw_cloud(row[0], pair.q, pair, "q", COLORS["vi"])

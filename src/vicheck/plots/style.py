@@ -34,7 +34,7 @@ COLORS = {
     "soft": "#9AA5B1",
 }
 INK, MUTED = "#1a1d21", "#5a6470"
-"""Of text and axes: pages of HTML put their own in the place of these."""
+"""Colours of text and axes; pages of HTML replace them by their own."""
 
 STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["check_part", "scale_picture"]
 
 _PAIRS = (
-    "Pairs of quantities whose dependence the weights change most: draws of q, and as many drawn "
-    "again by their weights, as they lie under the posterior (as far as q has draws there). The "
-    "weights are truncated, so that no draw covers the others; a larger dot was drawn more often."
+    "Pairs of quantities whose dependence the weights change most: draws of q, and as many "
+    "resampled by their weights, which follow the posterior as far as q has draws there. The "
+    "weights are truncated, so that no draw hides the others; a larger dot was drawn more often."
 )
 
 
