@@ -67,7 +67,9 @@ class Quantities(Traced):
         return jnp.concatenate(parts) if parts else jnp.zeros(0, z.dtype)
 
 
-def choose_quantities(model: Model, data: Data, spec: Spec | None) -> Quantities:
+def choose_quantities(
+    model: Model, data: Data, spec: Spec | None, *, exact: bool = True
+) -> Quantities:
     """Resolve names and functions, or say what there is.
 
     Parameters
@@ -78,6 +80,9 @@ def choose_quantities(model: Model, data: Data, spec: Spec | None) -> Quantities
         None for every element of every parameter and the joint log likelihood; names of parameters,
         of their elements and of derived values; or functions of the parameters, or of parameters
         and data.
+    exact
+        Whether the marginal distribution functions of the approximations are known; otherwise
+        every quantity is ranked among draws.
     """
     program = model.program
     if isinstance(spec, str):
@@ -91,7 +96,7 @@ def choose_quantities(model: Model, data: Data, spec: Spec | None) -> Quantities
         raise ArgumentError("quantities", "must hold at least one name or function, got none")
     if isinstance(spec, Mapping):
         return _of_functions(program, model.dim, data, spec)
-    entries = _entries(program)
+    entries = _entries(program) if exact else {}
     shapes = {
         name: value.shape
         for name, value in jax.eval_shape(program.constrain, jnp.zeros(model.dim), data).items()
@@ -100,12 +105,12 @@ def choose_quantities(model: Model, data: Data, spec: Spec | None) -> Quantities
     likelihood = [LIKELIHOOD] if _has_likelihood(program, model.dim, data) else []
     joint = [name for name, _ in program.layout if name not in entries]
     chosen = [*entries, *joint, *likelihood] if spec is None else list(dict.fromkeys(spec))
-    exact: dict[str, tuple[int, bool]] = {}
+    entered: dict[str, tuple[int, bool]] = {}
     picked: dict[str, list[int]] = {}
     for name in chosen:
         array, elements = _find(name, {key: tuple(own) for key, own in entries.items()} | derived)
         if array in entries:
-            exact |= {label: entries[array][label] for label in elements}
+            entered |= {label: entries[array][label] for label in elements}
         elif array:
             picked.setdefault(array, []).extend(derived[array].index(label) for label in elements)
         elif name not in likelihood:
@@ -115,9 +120,9 @@ def choose_quantities(model: Model, data: Data, spec: Spec | None) -> Quantities
             )
     picks = tuple((array, tuple(dict.fromkeys(where))) for array, where in picked.items())
     return Quantities(
-        tuple(index for index, _ in exact.values()),
-        tuple(falls for _, falls in exact.values()),
-        tuple(exact),
+        tuple(index for index, _ in entered.values()),
+        tuple(falls for _, falls in entered.values()),
+        tuple(entered),
         picks,
         (),
         tuple(derived[array][index] for array, where in picks for index in where)

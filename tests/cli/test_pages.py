@@ -50,6 +50,7 @@ def test_every_command_has_json():
 
 
 def test_examples_name_options_that_there_are():
+    options = []
     for command in PAGES:
         page = call(*command, "--help", COLUMNS="80").stdout
         for example in re.findall(r"(?m)^  \$ .*?vicheck (.*)$", page):
@@ -58,6 +59,8 @@ def test_examples_name_options_that_there_are():
             described = call(*own, "--help").stdout
             for option in filter(lambda word: word.startswith("--"), words):
                 assert option in described, example
+                options.append(option)
+    assert len(set(options)) > 5
 
 
 def test_a_narrow_terminal_gets_narrow_lines():

@@ -34,7 +34,7 @@ def convergence_of(fit: Fit, seed: int) -> Convergence:
     median = solution.settings.get("rel_median", np.nan)
     rhat = mcse = np.nan
     if fit.solver == "stochastic" and len(solution.elbo_trace) > 1:
-        from vicheck.vi.solvers.stan_advi import relative_changes
+        from vicheck.vi.solvers.stopping import relative_changes
 
         mean, median = relative_changes(solution.elbo_trace, max(2, len(solution.elbo_trace) // 10))
     if len(solution.iterates):
@@ -87,6 +87,7 @@ def provenance_of(fit: Fit, num_draws: int, seed: int, more: Mapping[str, str]) 
 def pooled_modes(fit: Fit, log_q: Floats, seed: int) -> PooledModes | None:
     """Mix all optima, and estimate how much of the posterior the fit's own draws never reach."""
     from vicheck.evaluation import Evaluator
+    from vicheck.vi.families.moments import mean_of
 
     others = fit.solution.others
     if not others:
@@ -112,5 +113,5 @@ def pooled_modes(fit: Fit, log_q: Floats, seed: int) -> PooledModes | None:
         log_evidence=divergences(log_ratios, smoothed=smoothed).log_evidence,
         missed=float(weights @ (each[:, 0] < log_q.min())),
         masses=np.asarray(weights @ shares),
-        locations=np.stack([np.asarray(member.loc) for member in members]),
+        locations=np.stack([np.asarray(mean_of(member)) for member in members]),
     )

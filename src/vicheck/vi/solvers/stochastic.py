@@ -20,17 +20,16 @@ from numpy.typing import NDArray
 
 from vicheck.errors import ModelError
 from vicheck.model import Data, Model, Program, is_finite
+from vicheck.results.convergence import MAX_ITERATE_MCSE, MAX_RHAT
 from vicheck.results.fit import Solution
 from vicheck.results.status import FitStatus
 from vicheck.runtime.compiling import compiled
 from vicheck.runtime.interrupts import piece
 from vicheck.vi.curvature import Curvature
+from vicheck.vi.families.abilities import entropy_of
 from vicheck.vi.families.family import Family
-from vicheck.vi.families.full_rank import FullRank
 from vicheck.vi.families.registry import Kind
 from vicheck.vi.solvers.iterates import (
-    MAX_MCSE,
-    MAX_RHAT,
     distance,
     iterate_diagnostics,
     max_rows,
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Stochastic",
     "find_start",
-    "lower_triangular",
     "steps_at_once",
 ]
 
@@ -80,8 +78,9 @@ class Stochastic:
     num_draws
         Draws in each step.
     gradient
-        ``"reparametrised"`` uses the entropy of q in closed form. ``"path"`` differentiates log q
-        along the draws only (Roeder, Wu and Duvenaud 2017): its noise vanishes where q = p.
+        ``"reparametrised"`` uses the entropy of q, in closed form where there is one. ``"path"``
+        differentiates log q along the draws only (Roeder, Wu and Duvenaud 2017): its noise vanishes
+        where q = p.
     minibatches
         Whether each step sees a random part of the data only.
     averaging
@@ -147,13 +146,6 @@ class Stochastic:
 def steps_at_once(num_steps: int, numbers_per_step: int) -> int:
     """Return for how many steps noise is made at a time."""
     return max(1, min(num_steps, _NUMBERS_AT_ONCE // numbers_per_step))
-
-
-def lower_triangular(gradient: Family) -> Family:
-    """Return a gradient without the entries that are zero by definition of the family."""
-    if isinstance(gradient, FullRank):
-        return FullRank(gradient.loc, jnp.tril(gradient.scale_tril))
-    return gradient
 
 
 _is_finite = compiled("log_density")(is_finite)
@@ -230,7 +222,7 @@ class _Run:
         row, gradient_norm = map(np.asarray, _describe(self.state.average, self.state.gradient))
         # Averaged parameters need not have the averaged sd: low rank factors may cancel.
         error = max(mcse, distance(row, iterates))
-        settled = rhat < MAX_RHAT and error < MAX_MCSE and gradient_norm < _MAX_GRADIENT
+        settled = rhat < MAX_RHAT and error < MAX_ITERATE_MCSE and gradient_norm < _MAX_GRADIENT
         if status is FitStatus.MAX_ITERATIONS and settled:
             status = FitStatus.CONVERGED
         return Solution(
@@ -292,8 +284,9 @@ def _begin(what: tuple[Program, Stochastic], q: Family, data: Data) -> _State:
 @jax.jit
 def _describe(q: Family, gradient: Family) -> tuple[jax.Array, jax.Array]:
     """Return means and log sds, and the largest entry of a gradient in units of sds."""
-    still = jnp.zeros(q.step_dim, q.loc.dtype)
-    _, pull_back = jax.vjp(lambda step: q.displaced(step, q.sd), still)
+    units = q.units()
+    still = jnp.zeros(q.step_dim, units.dtype)
+    _, pull_back = jax.vjp(lambda step: q.displaced(step, units), still)
     return row_of(q), jnp.abs(pull_back(gradient)[0]).max()
 
 
@@ -326,7 +319,7 @@ def _advance(
         loss, gradient = jax.value_and_grad(_loss, argnums=2)(
             program, options, now.q, noise[now.step - first], own_key, data
         )
-        gradient = lower_triangular(gradient)
+        gradient = now.q.projected(gradient)
         updates, memory = optimizer.update(gradient, now.optimizer, now.q)
         q = eqx.apply_updates(now.q, updates)
         # The loss too: a density that is NaN may still have a slope, and lead anywhere.
@@ -370,4 +363,4 @@ def _loss(
     energies = jax.vmap(energy)(z)
     if options.gradient == "path":
         return (energies + jax.vmap(lax.stop_gradient(q).log_prob)(z)).mean()
-    return energies.mean() - q.entropy()
+    return energies.mean() - entropy_of(q, noise)
