@@ -24,8 +24,10 @@ from vicheck.vi.families.full_rank import FullRank
 from vicheck.vi.families.mean_field import MeanField
 from vicheck.vi.families.registry import kind_of
 from vicheck.vi.solvers import stan_advi
+from vicheck.vi.solvers.iterates import Thinned
 from vicheck.vi.solvers.reporting import silent
-from vicheck.vi.solvers.stan_advi import StanAdvi, relative_changes
+from vicheck.vi.solvers.stan_advi import StanAdvi
+from vicheck.vi.solvers.stopping import relative_changes
 
 REFERENCE = Path(__file__).parents[2] / "reference" / "eight_schools_stan.json"
 
@@ -308,7 +310,7 @@ def test_noise_in_parts_is_the_same_run(gaussian, monkeypatch):
 
 
 def test_iterates_of_a_long_run_are_thinned_evenly():
-    kept = stan_advi._Iterates(max_rows=10)
+    kept = Thinned(max_rows=10)
     numbers = np.arange(1000.0)[:, None]
     for first in range(0, 1000, 7):
         kept.append(numbers[first : first + 7])
@@ -317,7 +319,7 @@ def test_iterates_of_a_long_run_are_thinned_evenly():
     assert len(set(np.diff(half))) == 1
     assert 400 < half[0] < 600
     assert half[-1] > 900
-    assert stan_advi._Iterates(10).last_half(4).shape == (0, 4)
+    assert Thinned(10).last_half(4).shape == (0, 4)
 
 
 @pytest.mark.parametrize(

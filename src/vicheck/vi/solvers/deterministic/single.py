@@ -38,7 +38,7 @@ class SingleFit:
     def __init__(
         self, options: Options, model: Model, kind: Kind, seed: int, report: Report
     ) -> None:
-        self.program, self.data, self.kind, self.seed = model.program, model.data, kind, seed
+        self.program, self.kind, self.seed = model.program, kind, seed
         self.num_scouts = options.num_starts - 1
         self.batch = Batch(options, model.program, kind, model.data, {}, np.array([seed]), report)
 
