@@ -14,13 +14,13 @@ import typer
 
 from vicheck.cli.failures import EX_DATAERR, EX_USAGE, fail, fail_to_read
 from vicheck.errors import ARGUMENTS_DO_NOT_FIT, ArgumentError, InputFileError, ModelError
+from vicheck.vi.families.registry import family_names
+from vicheck.vi.solvers.registry import solver_names
 
 if TYPE_CHECKING:
     from vicheck.model import Model
 
 __all__ = [
-    "FAMILIES",
-    "SOLVERS",
     "Data",
     "Family",
     "Observed",
@@ -31,11 +31,6 @@ __all__ = [
     "require_observations",
     "stdout_for_the_answer",
 ]
-
-
-# The names that vicheck.vi.families.registry and vicheck.vi.solvers.registry have.
-FAMILIES = ("mean_field", "full_rank", "low_rank")
-SOLVERS = ("deterministic", "stochastic", "stan_advi")
 
 
 def _one_of(names: Sequence[str], metavar: str, what: str) -> Any:
@@ -67,8 +62,8 @@ Observed = Annotated[
         help="An argument that is observed, once for each; by default all that reach obs=.",
     ),
 ]
-Family = Annotated[str, _one_of(FAMILIES, "FAMILY", "The approximations")]
-Solver = Annotated[str, _one_of(SOLVERS, "SOLVER", "How to fit")]
+Family = Annotated[str, _one_of(family_names(), "FAMILY", "The approximations")]
+Solver = Annotated[str, _one_of(solver_names(), "SOLVER", "How to fit")]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="The same seed gives the same bits.")]
 
 _MODELS = "a model is file.py:name, package.module:name or program.stan"

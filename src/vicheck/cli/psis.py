@@ -96,7 +96,7 @@ def _psis(
 
 def _described(result: PsisResult, verdict: Verdict) -> list[Text | Paragraph]:
     """Return what a person wants to know, line by line."""
-    from vicheck.report.text import advice_line, other_findings
+    from vicheck.report.text import advice_line
 
     return [
         *(Paragraph(Text(f"{name:<16} {value}"), indent=17) for name, value in _rows(result)),
@@ -104,7 +104,7 @@ def _described(result: PsisResult, verdict: Verdict) -> list[Text | Paragraph]:
         Text(verdict.sentence, f"bold {COLORS[verdict.level]}"),
         *(
             Text.assemble((finding.sentence, "yellow"), f" {finding.hint}")
-            for finding in other_findings(verdict)
+            for finding in verdict.others
         ),
         Text(str(advice_line(verdict))),
     ]

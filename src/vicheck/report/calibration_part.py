@@ -17,7 +17,6 @@ from vicheck.plots.calibration_data import (
 from vicheck.plots.calibrations import datasets, draw_ecdf_differences, draw_histograms
 from vicheck.report.figures import Picture, picture_of
 from vicheck.report.tables import MOST_BYTES, calibration_table, direction_in_words, show
-from vicheck.report.text import other_findings
 from vicheck.results.status import FitStatus
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def calibration_part(calibration: Calibration, most_bytes: int = MOST_BYTES) -> 
     ecdfs = ecdf_difference_data(calibration)
     return {
         "verdict": calibration.verdict,
-        "findings": other_findings(calibration.verdict),
+        "findings": calibration.verdict.others,
         "about_probabilities": _ABOUT,
         "quantities": [
             _quantity(*both) for both in zip(histograms, ecdfs, strict=True) if both[0].counts.any()

@@ -12,7 +12,6 @@ from vicheck.plots.check_data import Pair, khat_growth_data, pairs_data, trace_d
 from vicheck.plots.checks import draw_khat_growth, draw_pairs, khat_scale, tail, trace
 from vicheck.report.figures import Picture, picture_of
 from vicheck.report.tables import MOST_BYTES, divergence_rows, moments_table, show
-from vicheck.report.text import other_findings
 
 if TYPE_CHECKING:
     from vicheck.results.check import Check
@@ -31,7 +30,7 @@ def check_part(check: Check, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
     pairs, trouble = _pairs(check)
     return {
         "verdict": check.verdict,
-        "findings": other_findings(check.verdict),
+        "findings": check.verdict.others,
         "scale": scale_picture(check),
         "notes": [*check.notes, *_predictive(check)],
         "pictures": [_tail_picture(check), _growth_picture(check), _trace_picture(check)],
@@ -89,7 +88,7 @@ def _growth_picture(check: Check) -> Picture:
 
 
 def _trace_picture(check: Check) -> Picture:
-    on_solver = [one for one in check.findings if {"gradient", "gradient_norm"} & {*one.evidence}]
+    on_solver = [one for one in check.findings if one.code in check.verdict.converged.because]
     if check.convergence is None:
         caption = "The progress of the fit, as far as its ELBO was kept."
     else:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from vicheck.judging import show
 from vicheck.plain_text import plain
 from vicheck.results.psis import PsisStatus
-from vicheck.results.verdict import Finding, Verdict
+from vicheck.results.verdict import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +31,6 @@ __all__ = [
     "Summary",
     "TextTable",
     "advice_line",
-    "other_findings",
     "summary_of",
     "verdict_lines",
 ]
@@ -165,7 +164,7 @@ def verdict_lines(verdict: Verdict, title: str = "") -> tuple[Line, ...]:
         Line(Kind.VERDICT, plain(verdict.sentence)),
         *(
             Line(Kind.FINDING, plain(finding.sentence), finding.severity)
-            for finding in other_findings(verdict)
+            for finding in verdict.others
         ),
         advice_line(verdict),
     )
@@ -174,12 +173,6 @@ def verdict_lines(verdict: Verdict, title: str = "") -> tuple[Line, ...]:
 def advice_line(verdict: Verdict) -> Line:
     """Return what to do."""
     return Line(Kind.ADVICE, plain(f"What to do: {verdict.hint}"))
-
-
-def other_findings(verdict: Verdict) -> tuple[Finding, ...]:
-    """Return the findings but the one that has decided, which the verdict itself repeats."""
-    # The verdict takes over the sentence of that finding: it is the same object.
-    return tuple(each for each in verdict.findings if each.sentence is not verdict.sentence)
 
 
 def _summary_of_check(check: Check) -> Summary:
