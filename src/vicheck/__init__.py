@@ -14,17 +14,21 @@ if TYPE_CHECKING:
     from vicheck.calibration.foreign import vsbc_numpyro
     from vicheck.calibration.run import vsbc
     from vicheck.checking.comparison import compare
-    from vicheck.checking.foreign import (
+    from vicheck.checking.libraries import (
         check_blackjax,
-        check_cmdstanpy,
         check_distribution,
         check_numpyro,
-        check_pymc,
         check_pyro,
     )
     from vicheck.checking.run import check, check_draws
     from vicheck.draws import Draws
-    from vicheck.errors import ModelError, StoreError, UndefinedKhatWarning
+    from vicheck.errors import (
+        InputFileError,
+        MissingExtraError,
+        ModelError,
+        StoreError,
+        UndefinedKhatWarning,
+    )
     from vicheck.judging import judge_psis
     from vicheck.model import Model
     from vicheck.nuts import reference
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
     from vicheck.results.fit import Fit
     from vicheck.results.psis import PsisResult, PsisStatus
     from vicheck.results.reference import Reference
+    from vicheck.results.status import FitStatus
+    from vicheck.results.verdict import Finding, Verdict
     from vicheck.stats.divergences import divergences
     from vicheck.stats.estimates import estimates, khat_of
     from vicheck.stats.psis import psis, psis_khat
@@ -42,7 +48,11 @@ __all__ = [
     "Calibration",
     "Check",
     "Draws",
+    "Finding",
     "Fit",
+    "FitStatus",
+    "InputFileError",
+    "MissingExtraError",
     "Model",
     "ModelError",
     "PsisResult",
@@ -50,14 +60,13 @@ __all__ = [
     "Reference",
     "StoreError",
     "UndefinedKhatWarning",
+    "Verdict",
     "__version__",
     "check",
     "check_blackjax",
-    "check_cmdstanpy",
     "check_distribution",
     "check_draws",
     "check_numpyro",
-    "check_pymc",
     "check_pyro",
     "compare",
     "divergences",
@@ -79,14 +88,18 @@ __all__ = [
     "vsbc_numpyro",
 ]
 
-__version__ = "0.2.0"
+__version__ = "0.2.0.dev0"
 
 # Loaded when first used, so that `import vicheck` does not load JAX, NumPyro or pandas.
 _HOMES = {
     "Calibration": "vicheck.results.calibration",
     "Check": "vicheck.results.check",
     "Draws": "vicheck.draws",
+    "Finding": "vicheck.results.verdict",
     "Fit": "vicheck.results.fit",
+    "FitStatus": "vicheck.results.status",
+    "InputFileError": "vicheck.errors",
+    "MissingExtraError": "vicheck.errors",
     "Model": "vicheck.model",
     "ModelError": "vicheck.errors",
     "PsisResult": "vicheck.results.psis",
@@ -94,14 +107,13 @@ _HOMES = {
     "Reference": "vicheck.results.reference",
     "StoreError": "vicheck.errors",
     "UndefinedKhatWarning": "vicheck.errors",
+    "Verdict": "vicheck.results.verdict",
     "check": "vicheck.checking.run",
     "check_draws": "vicheck.checking.run",
-    "check_blackjax": "vicheck.checking.foreign",
-    "check_cmdstanpy": "vicheck.checking.foreign",
-    "check_distribution": "vicheck.checking.foreign",
-    "check_numpyro": "vicheck.checking.foreign",
-    "check_pymc": "vicheck.checking.foreign",
-    "check_pyro": "vicheck.checking.foreign",
+    "check_blackjax": "vicheck.checking.libraries",
+    "check_distribution": "vicheck.checking.libraries",
+    "check_numpyro": "vicheck.checking.libraries",
+    "check_pyro": "vicheck.checking.libraries",
     "compare": "vicheck.checking.comparison",
     "divergences": "vicheck.stats.divergences",
     "estimates": "vicheck.stats.estimates",

@@ -22,7 +22,7 @@ from vicheck.calibration.execution import compute_chunks
 from vicheck.calibration.fingerprint import fingerprint_of_code, fingerprint_of_model
 from vicheck.calibration.store import Store
 from vicheck.calibration.work import Arrays, Work
-from vicheck.errors import OtherMachineWarning
+from vicheck.errors import ArgumentError, OtherMachineWarning
 from vicheck.model import Data, Model, double_precision
 from vicheck.quantities import Spec, choose_quantities
 from vicheck.results.calibration import Calibration
@@ -31,8 +31,8 @@ from vicheck.runtime.interrupts import between_pieces
 from vicheck.runtime.processor import made_on
 from vicheck.vi.families.registry import kind_of, richer_than
 from vicheck.vi.fitting import fit as fit_model
-from vicheck.vi.fitting import make_solver
 from vicheck.vi.solvers.deterministic.solver import Deterministic
+from vicheck.vi.solvers.registry import make_solver
 
 __all__ = ["vsbc"]
 
@@ -225,9 +225,10 @@ def _check_arguments(
         ("seed", seed, 0),
     ):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise ValueError(f"{name} must be an integer from {least} on, got {value!r}")
+            raise ArgumentError(name, f"must be an integer from {least} on, got {value!r}")
     if time_limit is not None and not time_limit > 0.0:
-        raise ValueError(f"time_limit must be a positive number of seconds, got {time_limit!r}")
+        problem = f"must be a positive number of seconds, got {time_limit!r}"
+        raise ArgumentError("time_limit", problem)
     if executor is not None and not callable(getattr(executor, "submit", None)):
         raise TypeError(
             "executor must be an Executor of concurrent.futures, or have its methods, got "
@@ -245,7 +246,9 @@ def _work_of(
     model = model.snapshot()
     program = model.program
     unseen = program.without_observations(model.data)
-    quantities = choose_quantities(model, unseen, spec)
+    kind = kind_of(settings["family"], model.dim, settings["rank"])
+    exact = fit is not None or kind.has_marginals
+    quantities = choose_quantities(model, unseen, spec, exact=exact)
     centre = None
     if posterior:
         if fit is not None:

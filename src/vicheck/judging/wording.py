@@ -2,28 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from vicheck.results.verdict import Verdict
-
-__all__ = ["Level", "lower_case", "sentence_case", "show", "verdict_lines"]
-
-Level = Literal["good", "usable", "unreliable", "none"]
-
-_MARKS = {"ok": "ok     ", "caution": "caution", "bad": "bad    "}
-
-
-def verdict_lines(verdict: Verdict) -> list[str]:
-    """Return the verdict, the other findings and what to do, line by line."""
-    return [
-        verdict.sentence,
-        *(
-            f"  {_MARKS[finding.severity]} {finding.sentence}"
-            for finding in verdict.findings
-            if finding.sentence != verdict.sentence
-        ),
-        f"What to do: {verdict.hint}",
-    ]
+__all__ = ["lower_case", "sentence_case", "show"]
 
 
 def show(number: float) -> str:

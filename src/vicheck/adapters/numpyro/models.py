@@ -10,7 +10,7 @@ import numpy as np
 
 from vicheck.adapters.numpyro.observed import Chosen
 from vicheck.adapters.numpyro.program import NumpyroProgram
-from vicheck.errors import ModelError
+from vicheck.errors import ARGUMENTS_DO_NOT_FIT, ModelError
 from vicheck.model import Data, Model, as_data, double_precision
 
 __all__ = ["from_numpyro"]
@@ -91,7 +91,9 @@ def _bind(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> d
     try:
         bound = signature.bind_partial(*args, **kwargs)
     except TypeError as error:
-        raise ModelError(f"the arguments do not fit the model: {error}") from error
+        raise ModelError(
+            f"the arguments do not fit the model: {error}", code=ARGUMENTS_DO_NOT_FIT
+        ) from error
     arguments = dict(bound.arguments)
     for name, parameter in signature.parameters.items():
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:

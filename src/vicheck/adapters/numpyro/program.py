@@ -26,7 +26,7 @@ from vicheck.adapters.numpyro.traces import (
     sites_at_zero,
     tracing,
 )
-from vicheck.errors import ModelError
+from vicheck.errors import ARGUMENTS_DO_NOT_FIT, ModelError
 from vicheck.model import Data, Layout, Program, as_data, double_precision, ravel, unravel
 
 __all__ = ["NumpyroProgram"]
@@ -270,7 +270,9 @@ class NumpyroProgram(Program):
         try:
             inspect.signature(self.function).bind(**self.arguments(data))
         except TypeError as error:
-            raise ModelError(f"the arguments do not fit the model: {error}") from error
+            raise ModelError(
+                f"the arguments do not fit the model: {error}", code=ARGUMENTS_DO_NOT_FIT
+            ) from error
 
     def _sites_at_zero(self, data: Data) -> dict[str, Any]:
         self._bind(data)
