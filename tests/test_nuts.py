@@ -132,7 +132,8 @@ def test_quantities_that_are_constant_have_no_rhat(rng):
 
 
 def test_diagnostics_agree_with_arviz(schools_reference, rng):
-    arviz = pytest.importorskip("arviz")
+    import arviz
+
     slow = np.cumsum(rng.normal(size=(4, 500)), axis=1)
     for draws in (schools_reference.draws["tau"], rng.normal(size=(4, 500)), slow):
         found = made_up(draws)

@@ -13,24 +13,30 @@ if TYPE_CHECKING:
     from vicheck.calibration.foreign import vsbc_numpyro
     from vicheck.calibration.run import vsbc
     from vicheck.checking.comparison import compare
-    from vicheck.checking.foreign import (
+    from vicheck.checking.libraries import (
         check_blackjax,
-        check_cmdstanpy,
         check_distribution,
         check_numpyro,
-        check_pymc,
         check_pyro,
     )
     from vicheck.checking.run import check, check_draws
     from vicheck.draws import Draws
-    from vicheck.errors import ModelError, StoreError, UndefinedKhatWarning
+    from vicheck.errors import (
+        InputFileError,
+        MissingExtraError,
+        ModelError,
+        StoreError,
+        UndefinedKhatWarning,
+    )
     from vicheck.judging import judge_psis
     from vicheck.model import Model, from_log_density
-    from vicheck.nuts import reference
+    from vicheck.nuts import Reference, reference
     from vicheck.results.calibration import Calibration
     from vicheck.results.check import Check
     from vicheck.results.fit import Fit
     from vicheck.results.psis import PsisResult, PsisStatus
+    from vicheck.results.status import FitStatus
+    from vicheck.results.verdict import Finding, Verdict
     from vicheck.stats.divergences import divergences
     from vicheck.stats.estimates import estimates, khat_of
     from vicheck.stats.psis import psis, psis_khat
@@ -40,21 +46,25 @@ __all__ = [
     "Calibration",
     "Check",
     "Draws",
+    "Finding",
     "Fit",
+    "FitStatus",
+    "InputFileError",
+    "MissingExtraError",
     "Model",
     "ModelError",
     "PsisResult",
     "PsisStatus",
+    "Reference",
     "StoreError",
     "UndefinedKhatWarning",
+    "Verdict",
     "__version__",
     "check",
     "check_blackjax",
-    "check_cmdstanpy",
     "check_distribution",
     "check_draws",
     "check_numpyro",
-    "check_pymc",
     "check_pyro",
     "compare",
     "divergences",
@@ -76,28 +86,32 @@ __all__ = [
     "vsbc_numpyro",
 ]
 
-__version__ = "0.2.0"
+__version__ = "0.2.0.dev0"
 
 # Loaded when first used, so that `import vicheck` does not load JAX, NumPyro or pandas.
 _HOMES = {
     "Calibration": "vicheck.results.calibration",
     "Check": "vicheck.results.check",
     "Draws": "vicheck.draws",
+    "Finding": "vicheck.results.verdict",
     "Fit": "vicheck.results.fit",
+    "FitStatus": "vicheck.results.status",
+    "InputFileError": "vicheck.errors",
+    "MissingExtraError": "vicheck.errors",
     "Model": "vicheck.model",
     "ModelError": "vicheck.errors",
     "PsisResult": "vicheck.results.psis",
     "PsisStatus": "vicheck.results.psis",
+    "Reference": "vicheck.nuts",
     "StoreError": "vicheck.errors",
     "UndefinedKhatWarning": "vicheck.errors",
+    "Verdict": "vicheck.results.verdict",
     "check": "vicheck.checking.run",
     "check_draws": "vicheck.checking.run",
-    "check_blackjax": "vicheck.checking.foreign",
-    "check_cmdstanpy": "vicheck.checking.foreign",
-    "check_distribution": "vicheck.checking.foreign",
-    "check_numpyro": "vicheck.checking.foreign",
-    "check_pymc": "vicheck.checking.foreign",
-    "check_pyro": "vicheck.checking.foreign",
+    "check_blackjax": "vicheck.checking.libraries",
+    "check_distribution": "vicheck.checking.libraries",
+    "check_numpyro": "vicheck.checking.libraries",
+    "check_pyro": "vicheck.checking.libraries",
     "compare": "vicheck.checking.comparison",
     "divergences": "vicheck.stats.divergences",
     "estimates": "vicheck.stats.estimates",

@@ -49,6 +49,7 @@ def test_mean_field_has_the_khat_of_the_same_q(model_fn):
     assert checked.khat == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.slow
 @MODELS
 def test_full_rank_has_the_khat_of_the_same_q(model_fn):
     model, log_density = native(model_fn)
@@ -62,6 +63,7 @@ def test_full_rank_has_the_khat_of_the_same_q(model_fn):
     assert checked.khat == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.slow
 @MODELS
 def test_pathfinder_has_the_khat_of_the_same_q(model_fn):
     model, log_density = native(model_fn)

@@ -1,7 +1,7 @@
 """The process that a command runs in: however it ends, no crash looks like a verdict.
 
 Python's own status for a crash is 1, and so is that of libraries that end the process themselves;
-here that means "usable with care". Nothing is imported before something watches.
+here that means "usable with care". The process is watched before anything is imported.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ __all__ = ["main"]
 _PATIENCE = 5.0
 """Seconds that a command has to end by itself after Ctrl-C: compiling cannot be interrupted."""
 _SHOW_CURSOR = "\x1b[?25h"
+_ENDING, _ANNOUNCED = threading.RLock(), threading.Event()
 
 
 def main() -> NoReturn:
@@ -33,7 +34,7 @@ def main() -> NoReturn:
         status = _interrupted()
     except BaseException as error:
         _say(f"vicheck cannot run: {error!r}")
-        _say("is it, with all it needs, installed as a whole?", "hint")
+        _say("is it installed completely, with all that it needs?", "hint")
         status = EX_SOFTWARE
     _leave(status)
 
@@ -57,7 +58,11 @@ def _run() -> int:
 
 
 def _interrupted() -> int:
-    _say("interrupted")
+    """Say it once: the command and the thread that watches may both come here."""
+    with _ENDING:
+        if not _ANNOUNCED.is_set():
+            _say("interrupted")
+            _ANNOUNCED.set()
     return INTERRUPTED
 
 
@@ -83,7 +88,7 @@ def _say(text: str, start: str = "vicheck") -> None:
 
 
 def _open_streams() -> bool:
-    """Replace closed streams, or files would get their numbers; tell whether there was an output.
+    """Replace closed streams, or files would get their numbers; return whether there was an output.
 
     What libraries write to such a number would otherwise end up in whatever file is opened next.
     """
@@ -100,7 +105,7 @@ def _open_streams() -> bool:
 
 
 def _end_for_library(_: object) -> None:
-    _say("a library has ended the process; what it has written should say why")
+    _say("a library ended the process; its own message should say why")
     os._exit(EX_SOFTWARE)
 
 

@@ -1,4 +1,4 @@
-"""Fit one model: choose family and solver, and keep what came out with what went in."""
+"""Fit one model: choose family and solver, and keep the result with its inputs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def fit(
     seed
         The same seed gives the same bits.
     progress
-        Called now and then with a sentence on what is going on.
+        Called from time to time with a sentence on progress.
     **options
         Options of the solver: see `vicheck.vi.solvers.deterministic.solver.Deterministic`,
         `vicheck.vi.solvers.stochastic.Stochastic`, `vicheck.vi.solvers.stan_advi.StanAdvi`.
@@ -75,14 +75,14 @@ def fit(
             f"model must be a vicheck Model, got {type(model).__name__}: "
             "make one with vicheck.from_numpyro or vicheck.from_log_density"
         )
-    chosen = make_solver(solver, options)
+    solver_with_options = make_solver(solver, options)
     model = model.given(data)
     model.require_data()
     kind = kind_of(family, model.dim, rank)
     start = time.perf_counter()
     with double_precision():
         now = model.snapshot()
-        solution = chosen.solve(now, kind, seed, progress or silent)
+        solution = solver_with_options.solve(now, kind, seed, progress or silent)
         computed = now.program.computation("log_density", now.data)
     seconds = time.perf_counter() - start
     given = options if rank is None else {"rank": rank} | options

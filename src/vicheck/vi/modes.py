@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from vicheck.model import Data, Model, Program
 from vicheck.runtime.compiling import compiled
 from vicheck.runtime.jax_settings import double_precision
-from vicheck.vi.families.family import Family
-from vicheck.vi.families.gaussian import moved
+from vicheck.vi.families.family import Family, moved
 from vicheck.vi.families.moments import mean_and_sd
 from vicheck.vi.quasi_newton import minimise
 
@@ -96,18 +95,23 @@ def search_modes(
     Raises
     ------
     ValueError
-        When ``num_starts`` is less than 1, or a mean or sds do not fit the model.
+        When ``num_starts`` is less than 1, or mean and sds do not fit the model.
     """
     if num_starts < 1:
         raise ValueError(f"num_starts must be at least 1, got {num_starts}")
     with double_precision():
-        mean, sd = map(np.asarray, mean_and_sd(around) if isinstance(around, Family) else around)
+        given = mean_and_sd(around) if isinstance(around, Family) else around
+        mean, sd = (np.asarray(array, np.float64) for array in given)
         for name, array in (("mean", mean), ("sd", sd)):
             if array.shape != (model.dim,):
                 raise ValueError(
                     f"around must have a {name} of shape ({model.dim},), as the model has "
                     f"{model.dim} parameters, got shape {array.shape}"
                 )
+        if not (np.isfinite(mean).all() and np.isfinite(sd).all() and (sd > 0.0).all()):
+            raise ValueError(
+                f"around must have finite means and positive sds, got mean={mean}, sd={sd}"
+            )
         now = model.snapshot()
         starts = random_starts(num_starts, now.dim, seed)
         places = search_beyond(
@@ -186,8 +190,8 @@ def climb_to_mode(
 ) -> tuple[jax.Array, jax.Array]:
     """Climb from z; return the end, and whether it is a mode.
 
-    One that is still on its way has found none: in a funnel there is none to be found. Directions
-    of length zero lead nowhere.
+    A climb that uses up its evaluations has found none: in a funnel there is none. Directions of
+    length zero lead nowhere.
     """
     end = minimise(
         jax.value_and_grad(lambda step: -program.log_density(moved(z, step, directions), data)),

@@ -76,6 +76,8 @@ class Graphs:
     """Numbers of observations that minibatches of observed variables stand for."""
     refusal: str
     """Why no data can be simulated, if so."""
+    in_minibatches: bool
+    """Whether the model sees a part of its data at a time."""
     _kept: dict[Any, Any] = field(default_factory=dict)
 
     @property
@@ -121,7 +123,7 @@ class Graphs:
 
     @property
     def needed_to_draw(self) -> tuple[str, ...]:
-        """Datasets that random variables hang on."""
+        """Datasets that random variables depend on."""
         with _BUILDING:
             _, outputs = self._built("draw", self._all)
         used = set(graph_inputs(outputs))
@@ -154,7 +156,7 @@ class Graphs:
         return self._drawn("constrain some", build, (0,), data, values)
 
     def is_entry_by_entry(self, name: str) -> bool:
-        """Whether each entry of a parameter hangs on one entry of its own value variable only."""
+        """Whether each entry of a parameter depends on one entry of its own value variable only."""
         where = self.constrained_names.index(name)
         with _BUILDING:
             _, graphs = self._built("constrained", self._constrained)
@@ -338,11 +340,12 @@ def _graphs(model: Any, signature: Any) -> Graphs:
         targets=targets,
         totals={rv.name: total_sizes(rv) for rv in observed},
         refusal="; ".join(refusals),
+        in_minibatches=bool(whole),
     )
 
 
 def _copies(variables: list[Any], replaced: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Copy variables, with everything they hang on, in float64."""
+    """Copy variables, with everything they depend on, in float64."""
     changed = in_double_precision(replace(variables, replaced))
     copies = dict(zip(variables, changed, strict=True))
     for variable, copied in copies.items():

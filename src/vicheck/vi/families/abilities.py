@@ -26,11 +26,15 @@ class HasEntropy(eqx.Module):
 
 
 class HasMarginals(eqx.Module):
-    """A family with exact marginal distribution functions."""
+    """A family with exact marginal distributions."""
 
     @abc.abstractmethod
     def marginal_cdf(self, z: jax.Array) -> jax.Array:
         """Probability, exact, that each coordinate lies below ``z``, shape ``(..., d)``."""
+
+    @abc.abstractmethod
+    def marginal(self, index: int) -> Any:
+        """Return the distribution of one coordinate, as a frozen one of SciPy's."""
 
 
 class HasMoments(eqx.Module):

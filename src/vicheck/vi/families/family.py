@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from vicheck.vi.curvature import Curvature
 
-__all__ = ["MAX_DENSE_DIM", "Family"]
+__all__ = ["MAX_DENSE_DIM", "Family", "moved"]
 
 MAX_DENSE_DIM = 256
 """Up to this dimension the whole Hessian is used, above it an estimate of its diagonal."""
@@ -173,3 +173,8 @@ class Family(eqx.Module):
                 return f"q's {name}[{index}]" if index else f"q's {name}"
             entry -= size
         raise IndexError(f"entry must be less than {self.step_dim}")
+
+
+def moved(loc: jax.Array, step: jax.Array, directions: jax.Array) -> jax.Array:
+    """Move a location along scaled axes, or along the columns of a matrix."""
+    return loc + (directions * step if directions.ndim == 1 else directions @ step)

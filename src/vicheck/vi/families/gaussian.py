@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from vicheck.vi.families.abilities import HasEntropy, HasLocation, HasMarginals, HasMoments
 from vicheck.vi.families.family import Family
 
-__all__ = ["LOG_2PI", "Gaussian", "moved"]
+__all__ = ["LOG_2PI", "Gaussian"]
 
 LOG_2PI = 1.8378770664093453
 
@@ -39,6 +39,11 @@ class Gaussian(Family, HasEntropy, HasMarginals, HasMoments, HasLocation):
 
     def marginal_cdf(self, z: jax.Array) -> jax.Array:
         return norm.cdf(z, self.loc, self.sd)
+
+    def marginal(self, index: int) -> Any:
+        from scipy import stats
+
+        return stats.norm(float(self.loc[index]), float(self.sd[index]))
 
     def moved_to(self, z: Any) -> Self:
         return eqx.tree_at(lambda member: member.loc, self, z)
@@ -71,8 +76,3 @@ class Gaussian(Family, HasEntropy, HasMarginals, HasMoments, HasLocation):
         if entry >= self.dim:
             return f"the scale of {coordinates[entry - self.dim]}"
         return coordinates[entry]
-
-
-def moved(loc: jax.Array, step: jax.Array, directions: jax.Array) -> jax.Array:
-    """Move a location along scaled axes, or along the columns of a matrix."""
-    return loc + (directions * step if directions.ndim == 1 else directions @ step)

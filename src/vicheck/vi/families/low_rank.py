@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import cho_factor, cho_solve
 
-from vicheck.vi.families.gaussian import LOG_2PI, Gaussian, moved
+from vicheck.vi.families.family import moved
+from vicheck.vi.families.gaussian import LOG_2PI, Gaussian
 
 if TYPE_CHECKING:
     from vicheck.vi.curvature import Curvature

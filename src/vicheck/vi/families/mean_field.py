@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 import jax
 import jax.numpy as jnp
 
-from vicheck.vi.families.gaussian import LOG_2PI, Gaussian, moved
+from vicheck.vi.families.family import moved
+from vicheck.vi.families.gaussian import LOG_2PI, Gaussian
 
 if TYPE_CHECKING:
     from vicheck.vi.curvature import Curvature

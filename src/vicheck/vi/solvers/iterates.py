@@ -33,7 +33,7 @@ def iterate_diagnostics(iterates: Floats) -> tuple[float, float]:
     rhat_max, mcse_max
         The second is the error of an average: of the means in units of the sds, and of the log
         sds. R-hat counts as 1 for an entry whose iterates vary by less than 0.05 in these units:
-        it has no scale, and would tell late iterates that hardly move apart by rounding errors.
+        it has no scale, and would separate late iterates that hardly move by their rounding errors.
         Both are NaN when there are fewer than 20 iterates.
 
     References
@@ -90,7 +90,7 @@ def row_of(q: Family) -> jax.Array:
 
 
 class Thinned:
-    """Rows of a run of unknown length: every second one goes when there are too many."""
+    """Rows of a run of unknown length: every second one is dropped when there are too many."""
 
     def __init__(self, max_rows: int) -> None:
         self.max_rows, self.every, self.seen = max_rows, 1, 0

@@ -1,6 +1,6 @@
 """Stan's ADVI: the algorithm of `stan::variational::advi`, with its step sizes and stopping rule.
 
-For comparison with fits made by Stan, and to repeat what was published with them (Kucukelbir et
+For comparison with fits made by Stan, and to reproduce what was published with them (Kucukelbir et
 al. 2017). The algorithm is that of the C++ source; random numbers are not, so that runs agree in
 distribution only.
 """
@@ -17,6 +17,7 @@ import numpy as np
 from jax import lax
 from numpy.typing import NDArray
 
+from vicheck.errors import ArgumentError
 from vicheck.model import Data, Model, Program
 from vicheck.results.fit import Solution
 from vicheck.results.status import FitStatus
@@ -36,13 +37,14 @@ __all__ = ["ETAS", "StanAdvi"]
 Floats = NDArray[np.float64]
 
 ETAS = (100.0, 10.0, 1.0, 0.1, 0.01)
-"""Step sizes that are tried, from the largest on."""
+"""Step sizes that are tried, the largest first."""
 
 _INIT_TRIES = 100
 _TAU, _OLD, _NEW = 1.0, 0.9, 0.1
-"""Steps are divided by tau plus the root of the mean squared gradient, old and new so weighted."""
+"""Steps are divided by tau plus the root of the mean squared gradient, a moving average with these
+weights of old and new."""
 _GRADIENT_DROPS = 10
-"""So many draws for each that is needed may fail before the gradient does."""
+"""How many draws may fail, for each one needed, before the gradient counts as failed."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,8 @@ class StanAdvi:
         """Fit a family to a model."""
         if not kind.entry.in_stan:
             names = [name for name in family_names() if entry_of(name).in_stan]
-            raise ValueError(f"family must be {' or '.join(names)} for Stan, got {kind.name!r}")
+            problem = f"must be {' or '.join(names)} for Stan, got {kind.name!r}"
+            raise ArgumentError("family", problem)
         return _Run(self, model, kind, seed, report).solve()
 
 
@@ -101,7 +104,7 @@ class _State(NamedTuple):
     squares: Family
     """Moving average of the squared gradients."""
     iteration: jax.Array
-    """Iterations that were made."""
+    """Iterations so far."""
     num_evaluations: jax.Array
     failed: jax.Array
     """Whether a gradient could not be computed."""
@@ -171,7 +174,7 @@ class _Run:
         return (best_eta, None) if best > first else (np.nan, FitStatus.NO_STEP_SIZE)
 
     def _ascend(self, eta: float) -> FitStatus:
-        """Go on until the ELBO changes little, and say how it ended."""
+        """Ascend until the ELBO changes little, and return how the run ended."""
         options, left = self.options, self.options.iter
         try:
             while left:
@@ -210,7 +213,7 @@ class _Run:
             check_interrupt()
             part = min(left, self.capacity)
             size = (self.capacity, self.options.grad_samples, self.kind.noise_dim(self.program.dim))
-            # Made here for many steps: inside the loop it would cost more than the model.
+            # Generated here for many steps: inside the loop it would cost more than the model.
             noise = self.rng.standard_normal(size)
             first = int(state.iteration)
             settings = (self._seed(), eta, part, tolerant)

@@ -58,7 +58,7 @@ times as many steps to be forgotten as 1 / (1 - b2): the usual 0.999 would outla
 _MAX_GRADIENT = 0.5
 """In sds. An average gradient above it means that q is still on its way, however slowly."""
 _NUMBERS_AT_ONCE = 2**22
-"""Numbers of noise that are on their way to compiled code at a time: 32 MB."""
+"""Random numbers that are passed to compiled code at a time: 32 MB."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Stochastic:
         rate going down to zero like a cosine. Code is compiled again for another optimizer, so
         make it once.
     learning_rate
-        The rate at which Adam begins; of no effect when there is an ``optimizer``.
+        The rate at which Adam begins; ignored when there is an ``optimizer``.
     num_steps
         Steps altogether.
     num_draws
@@ -82,7 +82,7 @@ class Stochastic:
         differentiates log q along the draws only (Roeder, Wu and Duvenaud 2017): its noise vanishes
         where q = p.
     minibatches
-        Whether each step sees a random part of the data only.
+        Whether each step sees only a random part of the data.
     averaging
         Whether q is the average of the parameters over the last half of the steps, or the last.
     eval_every
@@ -144,7 +144,7 @@ class Stochastic:
 
 
 def steps_at_once(num_steps: int, numbers_per_step: int) -> int:
-    """Return for how many steps noise is made at a time."""
+    """Return for how many steps noise is generated at a time."""
     return max(1, min(num_steps, _NUMBERS_AT_ONCE // numbers_per_step))
 
 
@@ -178,7 +178,7 @@ class _State(NamedTuple):
     """The mean gradient over the last half of the steps; before them, that of the last step."""
     optimizer: Any
     step: jax.Array
-    """Steps that were taken."""
+    """Steps so far."""
     finite: jax.Array
 
 
@@ -248,7 +248,7 @@ class _Run:
         while taken < num_steps:
             count = min(capacity, num_steps - taken)
             before = int(self.state.step)
-            # Made here for many steps: inside the loop it would cost more than the model.
+            # Generated here for many steps: inside the loop it would cost more than the model.
             noise = self.rng.standard_normal((capacity, *size))
             self.state, rows, part = _advance(
                 (self.program, self.options), self.state, noise, self.key, count, self.data
@@ -331,7 +331,7 @@ def _advance(
         index = jnp.where((past >= 0) & (past % stride == 0), past // stride - first_row, num_rows)
         kept = rows.at[index].set(row_of(q), mode="drop")
         after = _State(q, average, mean_gradient, memory, now.step + 1, finite)
-        # Where parameters or density are lost, the last finite ones stay.
+        # Where parameters or density are not finite, the last finite ones are kept.
         after, kept, total = jax.tree.map(
             partial(jnp.where, finite), (after, kept, total - loss), (now, rows, total)
         )

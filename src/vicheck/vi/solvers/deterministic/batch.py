@@ -47,7 +47,7 @@ _BUDGET = 20_000
 """Density evaluations of the first call; later calls are as long as a second or so allows."""
 _SECONDS_PER_CALL = 2.0
 _MORE_DRAWS = 3
-"""How often more noise is made, four times as much each time."""
+"""How often noise may be extended, by a factor of four each time."""
 _MAX_BUFFER = 2**26
 """Numbers in the largest set of noise: 256 MB, because half of the draws mirror the others."""
 _BUFFER = 2**14
@@ -93,7 +93,7 @@ class Batch:
         self.budget = _BUDGET if program.dim <= MAX_DENSE_DIM else _BUDGET // 10
         self.num_evaluations = np.zeros(len(seeds), np.int64)
         self.latest: Progress | None = None
-        """What there is to return when the fits are interrupted."""
+        """What to return when the fits are interrupted."""
 
     @property
     def first_chunks(self) -> int:
@@ -137,7 +137,7 @@ class Batch:
         self.num_evaluations = self.num_evaluations + number
 
     def run(self) -> Progress:
-        """Run all fits; those that run away again with more draws, which may cure them."""
+        """Run all fits, and those that run away again with more draws, which may cure them."""
         best = self._from_starts(self.first_chunks, np.ones(len(self.seeds), bool))
         draws = self.first_draws
         while (away := has_run_away(best)).any() and (more := self._more_draws(draws)) > draws:
@@ -160,8 +160,8 @@ class Batch:
         return self._until_accurate(fresh)
 
     def _more_draws(self, draws: int) -> int:
-        """Return on how many draws a fit is tried again that has run away; as many: not at all."""
-        # Four times what the family begins with, where nothing hides from the draws any more.
+        """Return how many draws to retry runaways with; the same number means no retry."""
+        # Four times what the family begins with: nothing can hide from that many draws.
         tried = draws > self.first_draws and draws >= 4 * self.kind.num_draws(self.program.dim)
         room = 4 * draws * self.noise_dim <= _MAX_BUFFER
         return draws if tried or not room else min(4 * draws, self.options.max_draws)
@@ -169,7 +169,7 @@ class Batch:
     def _from_starts(self, num_chunks: int, trying: NDArray[np.bool_]) -> Progress:
         """Run some fits from z = 0 or, where that fails, from the mode or from random starts."""
         zero = np.zeros((len(self.seeds), self.program.dim))
-        # Newton steps by an estimated diagonal are no good guide.
+        # Newton steps with an estimated diagonal lead astray.
         first_steps = _FIRST_STEPS if self.kind.is_dense(self.program.dim) else 0
         best = self._from_start(zero, first_steps, num_chunks, trying)
         starts = [zero, *self._random_starts()] if not self._all_ended(best) else []
@@ -203,7 +203,7 @@ class Batch:
         best: Progress | None = None
         for shrink in _SHRINK:
             fresh = begin(self.kind, z, num_chunks, newton_steps, shrink)
-            # A fit that has ended costs nothing, so the others need no compiled code of their own.
+            # A fit that has ended costs nothing, so no code has to be compiled for fewer fits.
             skipped = fresh._replace(
                 code=np.full_like(fresh.code, CODES[_SKIPPED]), error=np.zeros_like(fresh.error)
             )
@@ -233,7 +233,7 @@ class Batch:
         return (np.asarray(progress.code) == CODES[FitStatus.CONVERGED]) & ~accurate
 
     def _until_ended(self, progress: Progress) -> Progress:
-        """Call compiled code, for a time short enough to be interrupted, until all have ended."""
+        """Call compiled code, briefly enough to allow interrupts, until all fits have ended."""
         while is_running(progress).any():
             start = time.perf_counter()
             before = np.asarray(progress.num_evaluations).sum()

@@ -48,7 +48,7 @@ NEW, RUNNING = range(2)
 
 
 class Progress(NamedTuple):
-    """How far a fit has come: it can stop after any round and go on from here.
+    """How far a fit has come: it can stop after any round and continue from here.
 
     Several fits share one progress, whose arrays then have a leading axis.
     """
@@ -59,7 +59,7 @@ class Progress(NamedTuple):
     directions: Any
     """Along these the mean moves, shape ``(d, d)``; empty where the units of q are used."""
     stale: Any
-    """Whether the directions are to be taken afresh."""
+    """Whether the directions have to be recomputed."""
     newton_steps: Any
     """Steps towards the mode before the first round."""
     shrink: Any
@@ -71,7 +71,7 @@ class Progress(NamedTuple):
     mean: Any
     sd: Any
     memory: Memory
-    """What the optimiser knows of the Hessian; nothing when q has moved far since."""
+    """What the optimiser knows about the Hessian; nothing when q has moved far since."""
     value: Any
     norm: Any
     """Largest entry of the gradient, in sds."""
@@ -79,10 +79,10 @@ class Progress(NamedTuple):
     """Largest change of a mean or log sd, in sds, when the draws were last doubled."""
     first_size: Any
     sizes: Any
-    """Largest mean or sd when rounds last got stuck, four times."""
+    """Largest mean or sd at each of the last four times that rounds got stuck."""
     num_evaluations: Any
     num_rounds: Any
-    """Since the directions were taken."""
+    """Since the directions were computed."""
     num_retries: Any
     """How often rounds got stuck."""
     trace: Any
@@ -187,7 +187,7 @@ def begin_beside(
 
 
 def with_more_draws(progress: Progress, some: NDArray[np.bool_]) -> Progress:
-    """Let some of the fits go on with twice the draws they have ended with."""
+    """Let some fits continue with twice the draws they ended with."""
     doubled = progress._replace(
         num_chunks=2 * progress.num_chunks,
         former_mean=progress.mean,
@@ -221,5 +221,5 @@ def elbos(progress: Progress) -> NDArray[np.float64]:
 
 
 def status_of(code: Any) -> FitStatus | None:
-    """Return how a fit has ended, or None while it goes on."""
+    """Return how a fit has ended, or None while it is running."""
     return _STATUSES[int(code)]

@@ -1,8 +1,8 @@
 """The compiled part of the deterministic solver: a fit, or many, from start to end in one call.
 
-A fit goes in rounds. The first starts from the curvature of the posterior and is loose. Each later
+A fit runs in rounds. The first starts from the curvature of the posterior and is loose. Each later
 one optimises the ELBO on fixed draws; once its gradient vanishes the draws are doubled, until q
-stays the same. Where rounds get stuck, the units are taken afresh from the curvature at q.
+stays the same. When rounds get stuck, the units are recomputed from the curvature at q.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["LOOSE", "Limits", "run_rounds"]
 LOOSE = 0.1
 """Gradient, in sds, that is small enough before the units are right."""
 _EVALUATIONS, _LONG = 40, 100
-"""Evaluations of a round; more where the units cannot be taken afresh from the curvature."""
+"""Evaluations per round; more where the units cannot be recomputed from the curvature."""
 _NEAR = 1.0
 """After a step below this many sds the units of the gradient are still right."""
 _UNMOVED = 1e-3
@@ -49,7 +49,7 @@ _INFINITY = 1e8
 _LEAST_PRECISION = 0.1
 """Curvature, in units of q's own precisions, below which the density counts as flat."""
 _ROUNDS, _PATIENCE = 12, 8
-"""Rounds before the curvature is taken afresh, and how often that is done."""
+"""Rounds before the curvature is computed again, and how often that may happen."""
 
 
 class Limits(NamedTuple):
@@ -59,7 +59,7 @@ class Limits(NamedTuple):
     sampling_tolerance: Any
     max_chunks: Any
     budget: Any
-    """Density evaluations of one call; more calls go on from there."""
+    """Density evaluations of one call; the next call continues from there."""
 
 
 @compiled("log_density")
@@ -71,9 +71,9 @@ def run_rounds(
     shared: Data,
     limits: Limits,
 ) -> Progress:
-    """Carry fits on, one after the other, until each has ended or has used up its budget.
+    """Continue fits, one after another, until each has ended or has used up its budget.
 
-    One after the other, because fits of one batch take very different numbers of steps, and
+    One after another, because fits of one batch take very different numbers of steps, and
     because the draws of one fit fill a processor's registers already.
     """
 
@@ -190,7 +190,7 @@ def _round(
     def former(latest: jax.Array, kept: jax.Array) -> jax.Array:
         return jnp.where(doubled, latest, jnp.where(again, jnp.inf, kept))
 
-    # Far from where the units were taken they say little, least of all whether this is the optimum.
+    # Far from where the units were computed they say little, least of all about an optimum.
     stale = (stuck | ~near) & takes_directions(kind, dim)
     known = jnp.where(near & ~stale, end.memory.num_pairs, 0)
     return now._replace(
