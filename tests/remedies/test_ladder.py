@@ -1,5 +1,7 @@
 """Which remedies apply when, and their lines of Python: each is run where it is proposed."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +22,7 @@ from vicheck.remedies.remedy import joined
 from vicheck.results.convergence import Convergence, GradientTest
 from vicheck.results.status import FitStatus
 from vicheck.stats.psis import psis_quietly
+from vicheck.vi.families.registry import family_names, richer_than
 
 
 @pytest.fixture(scope="module")
@@ -150,6 +153,23 @@ def test_names_are_unique_and_every_undefined_status_has_a_remedy():
         undefined = replace(psis_of(0.3), status=status, khat=np.nan)
         situation = CheckSituation("none", frozenset({"khat-undefined"}), undefined, None)
         assert len(applicable(AFTER_CHECK, situation)) == 1
+
+
+def test_families_are_those_of_the_registry():
+    assert first_line(after_check(1.2, None)).endswith(
+        f"families={(family_names()[0], richer_than(family_names()[0], 1))})".replace("'", '"')
+    )
+    proposed = first_line(after_check(1.2, convergence(family="full_rank", richer="low_rank")))
+    assert 'family="low_rank"' in proposed
+
+
+def test_proposing_a_step_loads_no_jax():
+    code = (
+        "import sys; from vicheck.remedies.options import check_of_fit; "
+        "print(check_of_fit('mean_field'), 'jax' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "check = vicheck.check(vicheck.fit(model)) False\n"
 
 
 def test_advice_is_joined_as_in_a_sentence():

@@ -298,9 +298,9 @@ def test_held_out_data_and_other_optima_are_shown(of_fit):
     assert "share of the posterior" in page
     assert "20.0%" in page
     assert "misses another mode" in page
-    by_khat = "What to do</h3>\n<p>Report estimates with the smoothed"
-    assert by_khat in report_html(check=of_fit)
-    assert by_khat not in page
+    advice = "What to do</h3>\n<p>Look at fit.solution.others"
+    assert advice in page
+    assert advice not in report_html(check=of_fit)
 
 
 def test_a_color_in_a_name_stays_a_name():

@@ -30,7 +30,7 @@ class FindInvalidRatios(Remedy[CheckSituation]):
     name = "find-invalid-ratios"
     title = "Find the draws without a ratio"
     when = "a log ratio is NaN or +inf"
-    example = "np.flatnonzero(np.isnan(check.log_ratios) | (check.log_ratios == np.inf))"
+    example = "np.flatnonzero(~(check.log_ratios < np.inf))"  # NaN is not less either
     effect = "Names the draws where log_p or log_q is not finite."
 
     def applies(self, situation: CheckSituation) -> bool:

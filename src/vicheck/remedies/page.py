@@ -32,4 +32,4 @@ def statuses_table(solver: str) -> str:
 
 
 def _code(line: str) -> str:
-    return f"`{line}`".replace("|", "\\|") if line else ""
+    return f"`{line}`" if line else ""
