@@ -24,12 +24,7 @@ from vicheck.adapters.numpyro.models import NumpyroProgram, WholePlates, from_nu
 from vicheck.adapters.precision import in_double
 from vicheck.draws import Approximation, Draws
 from vicheck.errors import ARGUMENTS_DO_NOT_FIT, ModelError
-from vicheck.evaluation import (
-    SEPARATE_CHUNKS,
-    chunk_size,
-    evaluate_in_chunks,
-    kept_draws,
-)
+from vicheck.evaluation import SEPARATE_CHUNKS, chunk_size, evaluate_in_chunks, kept_draws
 from vicheck.model import Data, Model, double_precision
 from vicheck.results.status import FitStatus
 from vicheck.runtime.compiling import Traced, compiled
