@@ -5,7 +5,9 @@ Statistical tests have fixed seeds and allow four standard errors, or a p-value 
 
 import json
 import threading
+from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
@@ -22,6 +24,7 @@ from tests.calibration.problems import (
     pair_posterior,
 )
 from vicheck.calibration.run import vsbc
+from vicheck.results.status import FitStatus
 from vicheck.stats.symmetry import leaving_probability
 
 THETA = ("theta[0]", "theta[1]", "theta[2]", "theta[3]")
@@ -31,6 +34,26 @@ SIZE = 20
 def run(fit, quantities=("theta",), model=None, **options):
     settings = {"num_datasets": SIZE, "chunk_size": SIZE}
     return vsbc(model or independent_model(), fit=fit, quantities=quantities, **settings | options)
+
+
+def test_whether_a_users_fit_has_converged_is_not_known():
+    """Unless it says so: draws with a status of their own, or a fit of vicheck's."""
+
+    def with_status(data, seed):
+        draws = draw_exactly(data, seed)
+        zeros = np.zeros(len(draws["theta"]))
+        return vicheck.Draws(draws, zeros, zeros, status=FitStatus.MAX_ITERATIONS)
+
+    def without_status(data, seed):
+        return replace(with_status(data, seed), status=FitStatus.UNKNOWN)
+
+    def marginals(data, seed):
+        return SimpleNamespace(marginal_cdf=lambda theta: {"theta": np.full(4, 0.5)})
+
+    fits = (draw_exactly, without_status, marginals, with_status)
+    statuses = [set(run(fit, num_datasets=2).status.to_numpy().tolist()) for fit in fits]
+    assert statuses == [{"UNKNOWN"}, {"UNKNOWN"}, {"UNKNOWN"}, {"MAX_ITERATIONS"}]
+    assert vicheck.Draws({"x": np.zeros(3)}, np.zeros(3), np.zeros(3)).status is FitStatus.UNKNOWN
 
 
 # ---- what is right is seldom rejected, what is wrong is found ----
@@ -188,7 +211,7 @@ def test_a_fit_that_is_an_object_has_a_name():
 
     for fit, name in ((Sampler(), "Sampler"), (partial(draw_exactly, shift=1.0), "draw_exactly")):
         assert name in run(fit).title
-    assert "test_foreign_fits" in run(Sampler()).data.attrs["solver"]
+    assert "test_user_fits" in run(Sampler()).data.attrs["solver"]
 
 
 # ---- what can go wrong with a single fit ----

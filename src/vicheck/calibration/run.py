@@ -31,8 +31,8 @@ from vicheck.runtime.interrupts import between_pieces
 from vicheck.runtime.processor import made_on
 from vicheck.vi.families.registry import kind_of, richer_than
 from vicheck.vi.fitting import fit as fit_model
-from vicheck.vi.fitting import make_solver
 from vicheck.vi.solvers.deterministic.solver import Deterministic
+from vicheck.vi.solvers.registry import make_solver
 
 __all__ = ["vsbc"]
 
@@ -245,7 +245,9 @@ def _work_of(
     model = model.snapshot()
     program = model.program
     unseen = program.without_observations(model.data)
-    quantities = choose_quantities(model, unseen, spec)
+    kind = kind_of(settings["family"], model.dim, settings["rank"])
+    exact = fit is not None or kind.has_marginals
+    quantities = choose_quantities(model, unseen, spec, exact=exact)
     centre = None
     if posterior:
         if fit is not None:
