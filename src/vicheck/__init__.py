@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vicheck import plots
     from vicheck.adapters.arviz import from_arviz
+    from vicheck.adapters.log_density import from_log_density
     from vicheck.adapters.numpyro.models import from_numpyro
     from vicheck.adapters.pymc import from_pymc
     from vicheck.adapters.stan.csv_files import read_stan_csv
@@ -21,14 +22,23 @@ if TYPE_CHECKING:
     )
     from vicheck.checking.run import check, check_draws
     from vicheck.draws import Draws
-    from vicheck.errors import ModelError, StoreError, UndefinedKhatWarning
+    from vicheck.errors import (
+        InputFileError,
+        MissingExtraError,
+        ModelError,
+        StoreError,
+        UndefinedKhatWarning,
+    )
     from vicheck.judging import judge_psis
-    from vicheck.model import Model, from_log_density
+    from vicheck.model import Model
     from vicheck.nuts import reference
     from vicheck.results.calibration import Calibration
     from vicheck.results.check import Check
     from vicheck.results.fit import Fit
     from vicheck.results.psis import PsisResult, PsisStatus
+    from vicheck.results.reference import Reference
+    from vicheck.results.status import FitStatus
+    from vicheck.results.verdict import Finding, Verdict
     from vicheck.stats.divergences import divergences
     from vicheck.stats.estimates import estimates, khat_of
     from vicheck.stats.psis import psis, psis_khat
@@ -38,13 +48,19 @@ __all__ = [
     "Calibration",
     "Check",
     "Draws",
+    "Finding",
     "Fit",
+    "FitStatus",
+    "InputFileError",
+    "MissingExtraError",
     "Model",
     "ModelError",
     "PsisResult",
     "PsisStatus",
+    "Reference",
     "StoreError",
     "UndefinedKhatWarning",
+    "Verdict",
     "__version__",
     "check",
     "check_blackjax",
@@ -79,13 +95,19 @@ _HOMES = {
     "Calibration": "vicheck.results.calibration",
     "Check": "vicheck.results.check",
     "Draws": "vicheck.draws",
+    "Finding": "vicheck.results.verdict",
     "Fit": "vicheck.results.fit",
+    "FitStatus": "vicheck.results.status",
+    "InputFileError": "vicheck.errors",
+    "MissingExtraError": "vicheck.errors",
     "Model": "vicheck.model",
     "ModelError": "vicheck.errors",
     "PsisResult": "vicheck.results.psis",
     "PsisStatus": "vicheck.results.psis",
+    "Reference": "vicheck.results.reference",
     "StoreError": "vicheck.errors",
     "UndefinedKhatWarning": "vicheck.errors",
+    "Verdict": "vicheck.results.verdict",
     "check": "vicheck.checking.run",
     "check_draws": "vicheck.checking.run",
     "check_blackjax": "vicheck.checking.libraries",
@@ -97,7 +119,7 @@ _HOMES = {
     "estimates": "vicheck.stats.estimates",
     "fit": "vicheck.vi.fitting",
     "from_arviz": "vicheck.adapters.arviz",
-    "from_log_density": "vicheck.model",
+    "from_log_density": "vicheck.adapters.log_density",
     "from_numpyro": "vicheck.adapters.numpyro.models",
     "from_pymc": "vicheck.adapters.pymc",
     "from_stan": "vicheck.adapters.stan.models",

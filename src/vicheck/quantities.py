@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vicheck.errors import ModelError
+from vicheck.errors import ArgumentError, ModelError
 from vicheck.model import Data, Model, Program, labels
 from vicheck.runtime.compiling import Traced
 
@@ -202,7 +202,7 @@ def require_spec(spec: Any) -> None:
             f"{type(spec).__name__}"
         )
     if not len(spec):
-        raise ValueError("quantities must hold at least one name or function, got none")
+        raise ArgumentError("quantities", "must hold at least one name or function, got none")
     if not isinstance(spec, Mapping):
         return
     for name, function in spec.items():
@@ -239,7 +239,9 @@ def named_quantities(
         else:
             known = [*shapes, *([LIKELIHOOD] if likelihood else [])]
             has = "have" if owner.endswith("s") else "has"
-            raise ValueError(f"quantities has {name!r}, but {owner} {has}: {', '.join(known)}")
+            raise ArgumentError(
+                "quantities", f"has {name!r}, but {owner} {has}: {', '.join(known)}"
+            )
     return tuple(chosen)
 
 
@@ -281,7 +283,7 @@ def unique_labels(shapes: Shapes) -> tuple[str, ...]:
     names = labels(shapes)
     name, count = Counter(names).most_common(1)[0]
     if count > 1:
-        raise ValueError(f"quantities must have different names, got {name!r} twice")
+        raise ArgumentError("quantities", f"must have different names, got {name!r} twice")
     return names
 
 

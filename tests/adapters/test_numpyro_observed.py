@@ -349,7 +349,7 @@ REFUSED = {
     ),
     "prior": (
         partial(vicheck.from_numpyro, prior_from_the_data, SCORES),
-        "the prior of 'mu' hangs on 'score', which is observed",
+        "the prior of 'mu' depends on 'score', which is observed",
     ),
     "columns": (
         partial(vicheck.from_numpyro, two_columns, np.ones((5, 2))),
@@ -390,7 +390,7 @@ REFUSED = {
     ),
     "in doubt": (
         partial(vicheck.from_numpyro, optional_scale, X, score=SCORES),
-        "'tau' was left out, and 'slope' hangs on it, so it may be data or a parameter",
+        "'tau' was left out, and 'slope' depends on it, so it may be data or a parameter",
     ),
     "drawn otherwise": (
         lambda: vicheck.from_numpyro(without_plate).given({"score": SCORES}),

@@ -22,7 +22,7 @@ from vicheck.calibration.execution import compute_chunks
 from vicheck.calibration.fingerprint import fingerprint_of_code, fingerprint_of_model
 from vicheck.calibration.store import Store
 from vicheck.calibration.work import Arrays, Work
-from vicheck.errors import OtherMachineWarning
+from vicheck.errors import ArgumentError, OtherMachineWarning
 from vicheck.model import Data, Model, double_precision
 from vicheck.quantities import Spec, choose_quantities
 from vicheck.results.calibration import Calibration
@@ -225,9 +225,10 @@ def _check_arguments(
         ("seed", seed, 0),
     ):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise ValueError(f"{name} must be an integer from {least} on, got {value!r}")
+            raise ArgumentError(name, f"must be an integer from {least} on, got {value!r}")
     if time_limit is not None and not time_limit > 0.0:
-        raise ValueError(f"time_limit must be a positive number of seconds, got {time_limit!r}")
+        problem = f"must be a positive number of seconds, got {time_limit!r}"
+        raise ArgumentError("time_limit", problem)
     if executor is not None and not callable(getattr(executor, "submit", None)):
         raise TypeError(
             "executor must be an Executor of concurrent.futures, or have its methods, got "

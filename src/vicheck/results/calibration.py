@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from vicheck.calibration.origin import provenance_of
 from vicheck.calibration.tables import table_of, tests_table, worst_first
 from vicheck.errors import InputFileError
-from vicheck.judging import NO_APPROXIMATION, judge_calibration, verdict_lines
-from vicheck.plain_text import plain
+from vicheck.judging import NO_APPROXIMATION, judge_calibration
 from vicheck.results.calibration_archive import load_dataset, save_dataset
 from vicheck.results.provenance import Provenance
 from vicheck.results.status import FitStatus
@@ -38,10 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["Calibration"]
 
 Floats = NDArray[np.float64]
-
-_ROWS_SHOWN = 12
-_SHOWN = ("median", "bias", "bias_low", "bias_high", "dispersion", "p_value", "p_adjusted")
-_SIGN = "p = Pr_q(quantity < truth): small when q sits too high. bias is in sds of q."
 
 _DIMS = {
     "probability": ("dataset", "quantity"),
@@ -366,7 +361,9 @@ class Calibration:
         return calibration_html(self)
 
     def __str__(self) -> str:
-        return "\n".join(map(plain, [*_summary_lines(self), "", *_table_lines(self.tests)]))
+        from vicheck.report.text import summary_of
+
+        return str(summary_of(self))
 
     def __repr__(self) -> str:
         return (
@@ -391,24 +388,3 @@ class Calibration:
                     f"the runs must have the same {name}, got {mine.get(name)!r} and "
                     f"{theirs.get(name)!r}"
                 )
-
-
-def _summary_lines(calibration: Calibration) -> list[str]:
-    used = int(calibration.used.sum())
-    total = calibration.data.sizes["dataset"]
-    datasets = f"{total} datasets" if used == total else f"{used} of {total} datasets"
-    return [
-        calibration.title,
-        *verdict_lines(calibration.verdict),
-        "",
-        f"{datasets}. {_SIGN}",
-    ]
-
-
-def _table_lines(tests: pd.DataFrame) -> list[str]:
-    shown = worst_first(tests).head(_ROWS_SHOWN)[[*_SHOWN, "direction"]]
-    table = shown.to_string(float_format=lambda number: f"{number:.3g}", index_names=False)
-    lines = table.split("\n")
-    if len(tests) > _ROWS_SHOWN:
-        lines.append(f"... and {len(tests) - _ROWS_SHOWN} more quantities in .tests")
-    return lines

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from vicheck import psis_khat
+from vicheck.adapters.log_density import from_log_density
 from vicheck.adapters.numpyro.models import from_numpyro
 from vicheck.errors import ModelError
-from vicheck.model import double_precision, from_log_density
+from vicheck.model import double_precision
 from vicheck.paper.models import (
     EIGHT_SCHOOLS,
     eight_schools_centred,

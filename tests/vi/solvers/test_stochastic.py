@@ -10,9 +10,10 @@ import numpyro.distributions as dist
 import optax
 import pytest
 
+from vicheck.adapters.log_density import from_log_density
 from vicheck.adapters.numpyro.models import from_numpyro
 from vicheck.errors import ModelError
-from vicheck.model import double_precision, from_log_density
+from vicheck.model import double_precision
 from vicheck.results.status import FitStatus
 from vicheck.runtime.compiling import num_compiled
 from vicheck.vi.families.full_rank import FullRank
