@@ -12,7 +12,8 @@ from jax import lax
 from numpyro.infer import SVI, Trace_ELBO
 
 from vicheck.adapters.numpyro.guides import Guide, program_of
-from vicheck.adapters.numpyro.models import NumpyroProgram, tracing
+from vicheck.adapters.numpyro.program import NumpyroProgram
+from vicheck.adapters.numpyro.traces import tracing
 from vicheck.adapters.precision import in_double
 from vicheck.draws import Draws
 from vicheck.model import Data, Model, double_precision
