@@ -17,7 +17,7 @@ demo: $(VENV)/.run  ## fit and check the eight schools in two parametrizations, 
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/.dev  ## tests and doctests on all cores, without those marked slow
-	$(PYTEST) -m "not slow" $(ARGS)
+	$(PYTEST) -m "not slow" --durations 10 --durations-min 5 $(ARGS)
 
 test-all: $(VENV)/.dev  ## all tests and doctests, on all cores
 	$(PYTEST) $(ARGS)

@@ -239,9 +239,8 @@ def named_quantities(
         else:
             known = [*shapes, *([LIKELIHOOD] if likelihood else [])]
             has = "have" if owner.endswith("s") else "has"
-            raise ArgumentError(
-                "quantities", f"has {name!r}, but {owner} {has}: {', '.join(known)}"
-            )
+            problem = f"has {name!r}, but {owner} {has}: {', '.join(known)}"
+            raise ArgumentError("quantities", problem)
     return tuple(chosen)
 
 

@@ -77,7 +77,6 @@ def test_a_valley_lies_between_two_modes_or_nowhere():
     assert _valley(np.linspace(-1.0, 1.0, 1000) ** 3) is None
 
 
-@pytest.mark.slow
 def test_figure_7_keeps_what_it_shows_of_the_draws():
     rng = np.random.default_rng(0)
     log_lambda = np.stack([rng.normal(centre, 1.0, (1000,)) for centre in (0.0, 10.0)])
@@ -99,6 +98,7 @@ def test_figure_7_keeps_what_it_shows_of_the_draws():
     assert curve["density"] @ grid / curve["density"].sum() == pytest.approx(5.0, abs=0.1)
 
 
+@pytest.mark.slow
 def test_the_page_stands_alone(results):
     page = as_html(results[:3])  # drawing all takes a minute, and adds nothing
     links = re.findall(r'(?:src|href)="([^"]{0,10})', page)

@@ -1,5 +1,6 @@
 """The page *When it fails* says what the remedies say."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from vicheck.remedies import AFTER_CALIBRATION, AFTER_CHECK
 from vicheck.remedies.page import remedies_table, statuses_table
 from vicheck.results.status import FitStatus
+from vicheck.vi.families.registry import family_names
 
 PAGE = Path(__file__).parents[2] / "docs" / "when-it-fails.md"
 
@@ -27,3 +29,8 @@ def test_the_page_has_the_tables_that_the_remedies_make(table):
 def test_the_tables_have_a_row_for_each():
     assert len(remedies_table(AFTER_CHECK).splitlines()) == 2 + len(AFTER_CHECK)
     assert len(statuses_table("stochastic").splitlines()) == 1 + len(FitStatus)
+
+
+def test_the_page_names_the_families_there_are():
+    section = PAGE.read_text(encoding="utf-8").split("| family |")[1].split("\n\n")[0]
+    assert set(re.findall(r"^\| `(\w+)`", section, re.M)) == set(family_names())

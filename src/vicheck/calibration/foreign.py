@@ -53,8 +53,8 @@ def vsbc_numpyro(
     num_datasets, quantities, num_draws, executor, store, time_limit, seed, progress
         As for `vicheck.vsbc`. SVI computes in float64 if that is how JAX is set.
     """
-    from vicheck.adapters.numpyro.guides import fit_by_svi
     from vicheck.adapters.numpyro.models import from_numpyro
+    from vicheck.adapters.numpyro.svi import fit_by_svi
 
     if not isinstance(num_steps, int) or isinstance(num_steps, bool) or num_steps < 1:
         raise ValueError(f"num_steps must be a positive integer, got {num_steps!r}")

@@ -1,4 +1,4 @@
-"""NumPyro guides, automatic or hand-written: draws from them, and fits of them by SVI."""
+"""NumPyro guides, automatic or hand-written, after SVI: draws from them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from numpy.typing import NDArray
 from numpyro import handlers
 from numpyro.distributions import Delta, biject_to
-from numpyro.infer import SVI, Trace_ELBO
 from numpyro.infer.autoguide import AutoContinuous
 from numpyro.infer.util import log_density
 
@@ -26,22 +24,13 @@ from vicheck.adapters.numpyro.traces import WholePlates, tracing
 from vicheck.adapters.precision import in_double
 from vicheck.draws import Approximation, Draws
 from vicheck.errors import ARGUMENTS_DO_NOT_FIT, ModelError
-from vicheck.evaluation import (
-    SEPARATE_CHUNKS,
-    chunk_size,
-    evaluate_in_chunks,
-    kept_draws,
-)
+from vicheck.evaluation import SEPARATE_CHUNKS, chunk_size, evaluate_in_chunks, kept_draws
 from vicheck.model import Data, Model, double_precision
-from vicheck.results.status import FitStatus
 from vicheck.runtime.compiling import Traced, compiled
 
-__all__ = ["SviFit", "draws_of_guide", "still_rising"]
+__all__ = ["Guide", "draws_of_guide", "program_of", "still_rising"]
 
 Floats = NDArray[np.float64]
-
-_LEAST_GAIN = 0.1
-"""Nats that the ELBO gains over the last fifth of the steps of a run that has not converged."""
 
 
 def draws_of_guide(
@@ -60,7 +49,7 @@ def draws_of_guide(
         # Not to be simulated, and what the guide draws is a parameter: nothing is left to find out.
         target = from_numpyro(_without_params(model, fixed, args, kwargs), *args,
                               observed=(), **kwargs)  # fmt: skip
-        approximation = Guide(_program_of(target), guide, _positions(model, args)).snapshot()
+        approximation = Guide(program_of(target), guide, _positions(model, args)).snapshot()
         approximation.check(fixed, target.data)
     name = type(guide).__name__ if isinstance(guide, AutoContinuous) else _name_of(guide)
     drawn = _FittedGuide(
@@ -227,99 +216,6 @@ def _evaluate(approximation: Guide, keys: Any, params: Any, data: Data) -> Any:
     return jax.vmap(lambda key: approximation.one(key, params, data))(keys)
 
 
-@dataclass(frozen=True)
-class SviFit(Traced):
-    """Fits a guide by SVI: a function of data and seed, as `vicheck.vsbc` takes it."""
-
-    program: NumpyroProgram
-    model: Callable[..., Any]
-    guide: Callable[..., Any]
-    optim: Any
-    loss: Any
-    num_steps: int
-    num_draws: int
-    approximation: Guide
-    double: bool
-    """Whether the user computes in float64; SVI then does too."""
-
-    def __call__(self, data: Data, seed: int) -> Draws:
-        """Run SVI from a fresh start and draw from the guide."""
-        approximation = self.approximation
-        with jax.enable_x64(self.double):
-            before, after = jax.device_get(_run_svi(self, jax.random.key(seed), data))
-        with double_precision():
-            earlier, (log_p, log_q, theta) = (
-                approximation.draw(in_double(each), data, self.num_draws, seed)
-                for each in (before, after)
-            )
-        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(after)):
-            return Draws(theta, log_p, log_q, status=FitStatus.NOT_FINITE)
-        # The same random numbers at both ends: their difference is far better known than either.
-        gain = (log_p - log_q) - (earlier[0] - earlier[1])
-        rising = gain.mean() > max(_LEAST_GAIN, 3.0 * gain.std() / np.sqrt(gain.size))
-        status = FitStatus.MAX_ITERATIONS if rising else FitStatus.CONVERGED
-        return Draws(theta, log_p, log_q, status=status)
-
-    @property
-    def dim(self) -> int:
-        """Length of z: how large the model is."""
-        return self.program.dim
-
-    def prepare(self, data: Data) -> None:
-        """Set the guide up on data of the right shapes: within compiled code it would leak."""
-        svi = SVI(self.model, self.guide, self.optim, self.loss)
-        with tracing():
-            svi.init(jax.random.key(0), **self.program.arguments(data))
-
-    def run(self, key: jax.Array, data: Data) -> tuple[Any, Any]:
-        """Return the parameters after four fifths of the steps, and after all of them."""
-        svi = SVI(self.model, self.guide, self.optim, self.loss)
-        arguments = self.program.arguments(data)
-
-        def step(state: Any, _: Any) -> Any:
-            return svi.update(state, **arguments)
-
-        last = max(1, self.num_steps // 5)
-        with tracing():
-            state = svi.init(key, **arguments)
-            state, _ = lax.scan(step, state, None, length=self.num_steps - last)
-            early = svi.get_params(state)
-            state, _ = lax.scan(step, state, None, length=last)
-            return early, svi.get_params(state)
-
-
-@compiled()
-def _run_svi(fit: SviFit, key: jax.Array, data: Data) -> tuple[Any, Any]:
-    return fit.run(key, data)
-
-
-def fit_by_svi(
-    target: Model,
-    guide: Callable[..., Any],
-    optim: Any,
-    num_steps: int,
-    loss: Any,
-    num_draws: int,
-) -> SviFit:
-    """Return fits of a guide to a model's data, ready to be run."""
-    program = _program_of(target)
-    double = bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
-    fit = SviFit(
-        program,
-        program.function,
-        guide,
-        optim,
-        loss or Trace_ELBO(),
-        num_steps,
-        num_draws,
-        Guide(program, guide).snapshot(),
-        double,
-    ).snapshot()
-    with jax.enable_x64(double):
-        fit.prepare(program.example(target.data, target.missing))
-    return fit
-
-
 def still_rising(losses: Any) -> str:
     """Say so when the ELBO was still rising at the end of a run; else return nothing.
 
@@ -376,7 +272,8 @@ def _without_params(
     return functools.wraps(model)(handlers.block(fixed, hide=own))
 
 
-def _program_of(target: Model) -> NumpyroProgram:
+def program_of(target: Model) -> NumpyroProgram:
+    """Return the program of a model that was written in NumPyro."""
     program = target.program
     assert isinstance(program, NumpyroProgram)
     return program
