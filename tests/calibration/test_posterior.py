@@ -40,7 +40,7 @@ def test_exact_fits_are_calibrated_at_the_observed_data(full_rank):
         assert kstest(column, "uniform").pvalue > 1e-3
     assert full_rank.verdict.level == "good"
     assert full_rank.symmetric_kl.mean == pytest.approx(0.0, abs=1e-3)
-    assert full_rank.data.attrs["kind"] == "posterior"
+    assert full_rank.settings.kind == "posterior"
     assert "at the observed data" in full_rank.title
 
 
@@ -50,7 +50,7 @@ def test_the_caveat_is_a_finding(full_rank):
     assert caveat.sentence in str(full_rank)
     over_prior = run(posterior=False)
     assert not any("fitted q" in found.sentence for found in over_prior.findings)
-    assert over_prior.data.attrs["kind"] == "prior"
+    assert over_prior.settings.kind == "prior"
 
 
 def test_mean_field_is_contaminated_as_theory_says():
@@ -95,7 +95,7 @@ def test_parameters_that_fall_where_z_rises_still_do():
 def test_other_data_are_another_run():
     one, other = run(), run(pair_model(y=Y + 1.0))
     np.testing.assert_array_equal(one.data["seed"], other.data["seed"])
-    assert one.data.attrs["model"] != other.data.attrs["model"]
+    assert one.settings.model != other.settings.model
     with pytest.raises(ValueError, match="the runs must have the same model"):
         one.merge(other)
 

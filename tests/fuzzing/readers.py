@@ -102,7 +102,7 @@ def checks():
 def calibrations():
     return (
         calibration(num_datasets=12, mu=(0.5, 1.0)),
-        calibration(num_datasets=25, statuses={3: "FAILED"}, attrs={"versions": '{"jax": "1"}'}),
+        calibration(num_datasets=25, statuses={3: "FAILED"}, settings={"versions": {"jax": "1"}}),
     )
 
 
