@@ -44,6 +44,15 @@ def test_every_public_name_is_on_a_page_of_the_api():
     assert "vicheck.__version__" in text
 
 
+def test_the_table_of_public_names_has_each_of_them_once():
+    table = (DOCS / "api" / "index.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (?:\[`(\w+)`\]\((\w+\.md)\)|`(\w+)`) \| (.+) \|$", table, re.M)
+    assert sorted(linked or plain for linked, _, plain, _ in rows) == sorted(vicheck.__all__)
+    for name, page, _, _ in rows:
+        if page:
+            assert f"::: vicheck.{name}\n" in (DOCS / "api" / page).read_text(encoding="utf-8")
+
+
 def test_the_citation_is_of_this_version():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == vicheck.__version__
