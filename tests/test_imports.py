@@ -103,7 +103,7 @@ THIRD_PARTY = {
     "plots": {"matplotlib", "numpy", "scipy"},
     "report": {"jinja2", "markupsafe", "matplotlib", "pandas", "rich"},
     "checking": {"jax", "numpy", "pandas", "scipy"},
-    "calibration": {"cloudpickle", "jax", "numpy", "pandas", "xarray"},
+    "calibration": {"cloudpickle", "filelock", "jax", "numpy", "pandas", "xarray"},
     "paper": {"jax", "jinja2", "matplotlib", "numpy", "numpyro", "scipy"},
     "doctor": {"jax", "numpy", "numpyro"},
     "cli": {"rich", "typer"},

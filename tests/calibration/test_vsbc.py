@@ -421,7 +421,10 @@ def test_a_bare_density_simulates_nothing():
         ({"num_steps": 5}, TypeError, "num_steps.*deterministic.*are: tolerance"),
         ({"max_draws": 33}, ValueError, "max_draws must be a power of 2 from 32 on, got 33"),
         ({"fit": "advi"}, TypeError, "fit must be a function of data and seed, got str"),
-        ({"fit": print, "tolerance": 1.0}, TypeError, "option tolerance, which fit= would not"),
+        ({"fit": print, "tolerance": 1.0}, TypeError, "got both fit and tolerance, which"),
+        ({"fit": print, "family": "mean_field"}, TypeError, "got both fit and family, which"),
+        ({"fit": print, "solver": "deterministic"}, TypeError, "got both fit and solver, which"),
+        ({"fit": print, "rank": 2}, TypeError, "got both fit and rank, which"),
         ({"executor": "dask"}, TypeError, "executor must be an Executor .*got str"),
     ],
 )  # fmt: skip

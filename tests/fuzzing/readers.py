@@ -18,7 +18,6 @@ from vicheck.adapters.arviz import from_arviz
 from vicheck.adapters.model_files import read_data
 from vicheck.adapters.ratio_files import read_log_ratios
 from vicheck.adapters.stan.csv_files import read_stan_csv
-from vicheck.calibration.claims import Claims
 from vicheck.calibration.store import Store
 from vicheck.errors import HintedError
 from vicheck.judging import judge_psis
@@ -146,19 +145,6 @@ def use_manifest(path):
     return True
 
 
-def claims(directory):
-    Claims(600.0).take(directory / "claimed.bin")
-    return [(directory / "claimed.claim").read_bytes()]
-
-
-def use_claim(path):
-    path.replace(path.parent / "target.claim")
-    held = Claims(600.0)
-    taken = held.take(path.parent / "target.bin")
-    held.release(path.parent / "target.bin")
-    return not taken
-
-
 def use_ratios(path):
     judge_psis(psis_quietly(read_log_ratios(str(path))))
     return True
@@ -252,7 +238,6 @@ READERS = {
     "manifest of a store": Reader(
         ".json", manifests, use_manifest, (how.spoil, how.spoil_json), how.mend_manifest
     ),
-    "claim in a store": Reader(".claim", claims, use_claim, (how.spoil, how.spoil_json)),
     "saved check": Reader(".npz", lambda at: saved(at, *checks()), use_check, **OWN),
     "saved calibration": Reader(
         ".npz", lambda at: saved(at, *calibrations()), use_calibration, **OWN

@@ -124,8 +124,6 @@ def _there(
                 store.write(index, arrays)
                 store.release(index)
                 held.discard(index)
-                for other in held:
-                    store.refresh(other)
             yield index, arrays
     finally:
         for future in futures:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,11 +59,11 @@ def refuse_unsuitable(
     fit: Any,
     posterior: bool,
     executor: Any,
-    of_own_fits: Mapping[str, Any],
+    of_own_fits: Sequence[str],
 ) -> None:
     """Raise `TypeError` or `ValueError`, naming the argument, unless all of them can be used.
 
-    ``of_own_fits`` has what only vicheck's own fits read; None where it was not given.
+    ``of_own_fits`` names the arguments that were given and that only vicheck's own fits read.
     """
     if not isinstance(model, Model):
         raise TypeError(
@@ -89,11 +89,10 @@ def refuse_unsuitable(
         return
     if not callable(fit):
         raise TypeError(f"fit must be a function of data and seed, got {type(fit).__name__}")
-    ignored = [name for name, value in of_own_fits.items() if value is not None]
-    if ignored:
+    if of_own_fits:
         raise TypeError(
-            f"vsbc got both fit and {', '.join(ignored)}, which a function given as fit= would not "
-            "see: leave one or the other out"
+            f"vsbc got both fit and {', '.join(of_own_fits)}, which a function given as fit= would "
+            "not see: leave one or the other out"
         )
     if posterior:
         raise ValueError(

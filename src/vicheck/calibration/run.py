@@ -142,6 +142,7 @@ def vsbc(
     >>> calibration.tests.loc["theta[0]", "direction"]
     'none'
     """
+    named = {"family": family, "rank": rank, "solver": solver}
     refuse_unsuitable(
         model=model,
         num_datasets=num_datasets,
@@ -152,7 +153,7 @@ def vsbc(
         fit=fit,
         posterior=posterior,
         executor=executor,
-        of_own_fits={"family": family, "rank": rank, "solver": solver} | options,
+        of_own_fits=[name for name, value in named.items() if value is not None] + [*options],
     )
     own = None if fit is not None else plan_fits(model, family, rank, solver, options)
     start = time.perf_counter()

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from vicheck.calibration.claims import Claims
+from vicheck.calibration.claims import Claims, remove_if_free
 from vicheck.calibration.manifest import Run, find_or_begin_run
 from vicheck.calibration.refusals import explaining_refusals
 from vicheck.errors import UnreadableError
@@ -27,6 +27,10 @@ from vicheck.results.archive import Arrays, decode_arrays, encode_arrays
 __all__ = ["Store"]
 
 _CHUNK = re.compile(r"chunk-([0-9]{6}|[1-9][0-9]{6,})\.bin")
+
+_ABANDONED = 600.0
+"""Seconds after which an unfinished file that nobody has written to is taken for a dead process's.
+"""
 
 
 class Store:
@@ -59,12 +63,12 @@ class Store:
     {'probabilities': array([0.25, 0.75])}
     """
 
-    def __init__(self, path: Path, run: Run, claims: Claims) -> None:
+    def __init__(self, path: Path, run: Run) -> None:
         self.path = path
         self.damaged: list[int] = []
         self.begun_on = run.begun_on
         self._run = run.digest
-        self._claims = claims
+        self._claims = Claims()
 
     @classmethod
     def open(
@@ -73,7 +77,6 @@ class Store:
         manifest: Mapping[str, Any],
         *,
         here: str = "",
-        lease: float = 600.0,
     ) -> Self:
         """Open the store of a run, or begin one in a directory that is absent or empty.
 
@@ -86,8 +89,6 @@ class Store:
             All that the chunks depend on, in values that JSON can hold.
         here
             The kind of machine this is, noted where a run is begun.
-        lease
-            Seconds after which a claim that was not refreshed counts for nothing.
 
         Raises
         ------
@@ -95,10 +96,8 @@ class Store:
             If the store belongs to another run, if the directory holds anything else, or if it
             cannot be read or made.
         """
-        if not lease > 0.0:
-            raise ValueError(f"lease must be a positive number of seconds, got {lease}")
         directory = Path(path)
-        store = cls(directory, find_or_begin_run(directory, manifest, here), Claims(lease))
+        store = cls(directory, find_or_begin_run(directory, manifest, here))
         store._tidy()
         return store
 
@@ -162,20 +161,15 @@ class Store:
             remove_if_possible(path)
 
     def claim(self, index: int) -> bool:
-        """Say that this process is about to do a chunk; tell whether it should.
+        """Announce that this process is about to do a chunk; return whether it should.
 
-        False if the chunk is there, or if another process has claimed it, still lives as far as
-        can be known, and has refreshed its claim within the lease. True also if no claim can be
-        made because the directory refuses files: `write` will then say so.
+        False if the chunk is there, or if another process is doing it. True also if no claim can
+        be made because the directory refuses files or locks: `write` will then say so.
         """
         return self._claims.take(self._chunk(index))
 
-    def refresh(self, index: int) -> bool:
-        """Begin a claim's lease anew; False if it is no longer ours."""
-        return self._claims.refresh(self._chunk(index))
-
     def release(self, index: int) -> None:
-        """Give up a claim; nothing happens if it was never ours or is another's by now."""
+        """Give up a claim; nothing happens if it was never ours."""
         self._claims.release(self._chunk(index))
 
     @contextmanager
@@ -205,10 +199,10 @@ class Store:
         """Remove what killed processes have left, as far as the directory lets us."""
         for path in self._files():
             with suppress(OSError):
-                if is_temporary(path) and older_than(path, self._claims.lease):
+                if is_temporary(path) and older_than(path, _ABANDONED):
                     path.unlink()
                 elif path.suffix == ".claim":
-                    self._claims.remove_if_stale(path)
+                    remove_if_free(path)
 
 
 def _as_index(index: int) -> int:
