@@ -1,6 +1,9 @@
 """Calibration at observed data: truths from a fit to it, then fits to it and to a replicate."""
 
+import jax.numpy as jnp
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pytest
 from scipy.stats import kstest, norm
 
@@ -16,6 +19,7 @@ from tests.calibration.problems import (
 from vicheck.calibration.replication import REPLICATE, ReplicatedProgram
 from vicheck.calibration.run import vsbc
 from vicheck.model import Model
+from vicheck.paper import models
 
 SIZE = 25
 Y = np.array([3.0, -1.0, 0.5])
@@ -119,3 +123,55 @@ def test_missing_data_are_asked_for():
 def test_a_foreign_fit_is_refused():
     with pytest.raises(ValueError, match="posterior=True goes with vicheck's own fits"):
         vsbc(independent_model(), fit=draw_exactly, posterior=True)
+
+
+def test_the_fit_to_the_observed_data_is_made_as_a_single_fit_is(monkeypatch):
+    """Not with the loose options for one dataset among many, which are for errors that average."""
+    seen = []
+
+    def note(work, *_):
+        seen.append(work)
+        raise InterruptedError
+
+    monkeypatch.setattr("vicheck.calibration.run.compute_chunks", note)
+    model = vicheck.from_numpyro(models.eight_schools_noncentred, **models.EIGHT_SCHOOLS)
+    for options in ({}, {"max_draws": 128}):
+        with pytest.raises(InterruptedError):
+            vsbc(model, posterior=True, seed=3, **options)
+        (work,) = seen
+        seen.clear()
+        alone = vicheck.fit(model, seed=3, **options).q
+        np.testing.assert_array_equal(work.centre.loc, alone.loc)
+        np.testing.assert_array_equal(work.centre.sd, alone.sd)
+        assert (
+            work.options
+            == {
+                "num_starts": 1,
+                "sampling_tolerance": 0.1,
+                "tolerance": 0.01,
+                "max_draws": 1024,
+            }
+            | options
+        )
+
+
+def two_modes(y=None):
+    """Observe a magnitude: two modes, of which the one at -2 has 98% of the mass."""
+    theta = numpyro.sample("theta", dist.Normal(-1.0, 1.0))
+    numpyro.sample("y", dist.Normal(jnp.abs(theta), 0.2), obs=y)
+
+
+def test_the_fit_to_the_observed_data_takes_several_starts(monkeypatch):
+    """From one start, all of these ended in the lesser mode, where all truths then came from."""
+    model = vicheck.from_numpyro(two_modes, y=np.full(10, 2.0))
+    centres = []
+
+    def note(work, *_):
+        centres.append(float(work.centre.loc[0]))
+        raise InterruptedError
+
+    monkeypatch.setattr("vicheck.calibration.run.compute_chunks", note)
+    for seed in range(4):
+        with pytest.raises(InterruptedError):
+            vsbc(model, posterior=True, seed=seed)
+    assert sum(centre < 0.0 for centre in centres) >= 3

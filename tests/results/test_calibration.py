@@ -17,6 +17,7 @@ from vicheck.errors import InputFileError
 from vicheck.results import calibration_archive
 from vicheck.results.archive import decode_arrays, encode_arrays
 from vicheck.results.calibration import Calibration
+from vicheck.results.status import FitStatus
 from vicheck.stats.calibration import bias, dispersion
 from vicheck.stats.symmetry import paper_ks, symmetry_test
 
@@ -70,6 +71,19 @@ def test_failures_can_be_replayed(some):
     assert list(some.failures["seed"]) == some.data["seed"].to_numpy()[[3, 5, 8, 9, 11]].tolist()
     assert some.failures["message"][0] == "what is wrong with 3"
     assert not len(calibration().failures)
+
+
+def test_unknown_is_neither_converged_nor_failed():
+    """As fits by a function of the user's are, which say nothing of how they ended."""
+    known = calibration(**BIASED)
+    unknown = calibration(statuses=dict.fromkeys(range(500), "UNKNOWN") | {3: "FAILED"}, **BIASED)
+    assert not unknown.converged.any()
+    assert list(unknown.failures["dataset"]) == [3]
+    assert unknown.statuses == {FitStatus.UNKNOWN: 499, FitStatus.FAILED: 1}
+    assert unknown.to_dict()["statuses"] == {"FAILED": 1, "UNKNOWN": 499}
+    assert unknown.used.sum() == 499
+    rest = np.arange(500) != 3
+    np.testing.assert_array_equal(unknown.probabilities[rest], known.probabilities[rest])
 
 
 def test_a_quantity_that_is_nan_somewhere_does_not_spoil_the_others(some):
