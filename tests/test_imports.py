@@ -41,7 +41,7 @@ ALLOWED = {
         "results", "runtime", "stats", "vi",
     },
     "calibration": {
-        "__init__", "adapters", "draws", "errors", "evaluation", "files", "judging", "model",
+        "adapters", "draws", "errors", "evaluation", "files", "judging", "model",
         "quantities", "report", "results", "runtime", "stats", "vi",
     },
     "paper": {"__init__", "errors", "files", "judging", "plots", "results", "runtime", "stats"},

@@ -155,6 +155,13 @@ def test_the_fit_to_the_observed_data_is_made_as_a_single_fit_is(monkeypatch):
         )
 
 
+def test_options_that_are_given_and_defaults_of_the_same_value_are_two_runs(tmp_path):
+    """The fit to the observed data takes the former alone."""
+    run(store=tmp_path / "store", num_datasets=5, chunk_size=5)
+    with pytest.raises(vicheck.StoreError, match=r"centre_options.*: the store has"):
+        run(store=tmp_path / "store", num_datasets=5, chunk_size=5, tolerance=0.01)
+
+
 def two_modes(y=None):
     """Observe a magnitude: two modes, of which the one at -2 has 98% of the mass."""
     theta = numpyro.sample("theta", dist.Normal(-1.0, 1.0))

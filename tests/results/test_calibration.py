@@ -80,7 +80,6 @@ def test_unknown_is_neither_converged_nor_failed():
     assert not unknown.converged.any()
     assert list(unknown.failures["dataset"]) == [3]
     assert unknown.statuses == {FitStatus.UNKNOWN: 499, FitStatus.FAILED: 1}
-    assert unknown.to_dict()["statuses"] == {"FAILED": 1, "UNKNOWN": 499}
     assert unknown.used.sum() == 499
     rest = np.arange(500) != 3
     np.testing.assert_array_equal(unknown.probabilities[rest], known.probabilities[rest])

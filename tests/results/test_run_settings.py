@@ -51,7 +51,8 @@ def test_the_code_repeats_the_run():
         "solver='deterministic', num_datasets=500, num_draws=1000, seed=4, rank=2, time_limit=2.0, "
         "tolerance=0.01)"
     )
-    assert "posterior=True" in replace(OWN, kind="posterior").provenance.code
+    posterior = replace(OWN, kind="posterior", centre_options={}).provenance.code
+    assert posterior.endswith("time_limit=2.0, posterior=True)")
     assert replace(OWN, seeds=(4, 5)).provenance.code == ""
     assert USERS.provenance.code == ""
 
@@ -92,6 +93,7 @@ def test_the_provenance_has_what_is_known_and_nothing_else():
         {"rank": 3},
         {"solver": "stochastic"},
         {"options": {"tolerance": 0.1}},
+        {"centre_options": {"tolerance": 0.01}},
         {"fit": "f 1"},
         {"num_draws": 999},
         {"num_datasets": 501},

@@ -168,7 +168,7 @@ def vsbc(
             model=fingerprint_of_model(conditioned, chosen),
             observed=tuple(conditioned.observed),
             quantities=chosen.names,
-            num_draws=int(num_draws),  # NumPy's integers are none to JSON
+            num_draws=int(num_draws),  # JSON cannot hold NumPy's integers
             num_datasets=int(num_datasets),
             seeds=(int(seed),),
             kind="prior" if centre is None else "posterior",
@@ -176,6 +176,7 @@ def vsbc(
             rank=own and own.rank,
             solver=own and own.solver,
             options=_described(own.options) if own else {},
+            centre_options=_described(own.given) if own and posterior else None,
             richer=own and own.richer,
             fit=None if fit is None else fingerprint_of_code(fit),
             chosen=_as_typed(quantities),
@@ -194,16 +195,16 @@ def vsbc(
         fit=fit,
         centre=jax.tree.map(np.asarray, centre),
     )
-    kept = None if store is None else _open_store(store, work)
+    opened = None if store is None else _open_store(store, work)
     with _shown(progress) as show:
         done = 0
 
-        def tell(index: int) -> None:
+        def advance(index: int) -> None:
             nonlocal done
             done += len(work.rows(index))
             show(done, num_datasets, time.perf_counter() - start)
 
-        chunks = compute_chunks(work, kept, executor, tell)
+        chunks = compute_chunks(work, opened, executor, advance)
     return _calibration(work, chunks, time.perf_counter() - start)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from vicheck.calibration.claims import Claims, remove_if_free
 from vicheck.calibration.manifest import Run, find_or_begin_run
-from vicheck.calibration.refusals import explaining_refusals
+from vicheck.calibration.system_errors import explaining_system_errors
 from vicheck.errors import UnreadableError
 from vicheck.files.durable import (
     is_temporary,
@@ -38,8 +38,8 @@ class Store:
 
     Every file is written under another name, flushed and then renamed, so a chunk is either
     there as a whole or not at all; its checksum covers the content, the index and the manifest.
-    Several processes may share a store. Claims only keep them from doing the same chunk twice:
-    a chunk follows from manifest and index alone, so that nothing is wrong if two of them do.
+    Several processes may share a store. Claims only keep them from doing the same chunk twice: a
+    chunk follows from manifest and index alone, so nothing is wrong if two of them do it.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Store:
     damaged
         Indices of the chunks that were found damaged and set aside by this object.
     begun_on
-        The kind of machine that the run was begun on.
+        The kind of machine on which the run was begun.
 
     Examples
     --------
@@ -84,11 +84,11 @@ class Store:
         ----------
         path
             The directory; it is made if need be, with its parents. One that cannot be written to
-            will do for a store that is only read.
+            is enough for a store that is only read.
         manifest
             All that the chunks depend on, in values that JSON can hold.
         here
-            The kind of machine this is, noted where a run is begun.
+            The kind of machine this is, noted when a run is begun.
 
         Raises
         ------
@@ -113,7 +113,7 @@ class Store:
         can then be done again.
         """
         path = self._chunk(index)
-        with explaining_refusals("read", path):
+        with explaining_system_errors("read", path):
             try:
                 content = path.read_bytes()
             except FileNotFoundError:
@@ -147,7 +147,7 @@ class Store:
         if self.read(index) is not None:
             return
         path = self._chunk(index)
-        with explaining_refusals("write", path), whole_file(path) as file:
+        with explaining_system_errors("write", path), whole_file(path) as file:
             file.write(content)
 
     def set_aside(self, index: int) -> None:
@@ -192,11 +192,11 @@ class Store:
         return {"index": _as_index(index), "run": self._run}
 
     def _files(self) -> list[Path]:
-        with explaining_refusals("read", self.path):
+        with explaining_system_errors("read", self.path):
             return list(self.path.iterdir())
 
     def _tidy(self) -> None:
-        """Remove what killed processes have left, as far as the directory lets us."""
+        """Remove what killed processes have left behind, as far as permissions allow."""
         for path in self._files():
             with suppress(OSError):
                 if is_temporary(path) and older_than(path, _ABANDONED):

@@ -125,15 +125,15 @@ class Work:
         return Deterministic(**self.options)
 
     def _compile(self, seeds: NDArray[np.int64]) -> None:
-        """Compile everything once in a process, the longest part beside the others."""
+        """Compile everything once per process, the longest part in parallel with the others."""
         kind = self._kind
-        # By what is simulated, which is traced for that anyway: every chunk comes along here.
+        # By what is simulated, which is traced for that anyway: every chunk passes through here.
         simulated = self.model.program.computation("simulate", self.model.data)
         key = (simulated, self.centre is None, self.quantities, kind, len(seeds))
         with _COMPILING:
             if key in _COMPILED:
                 return
-            own = self._imagined(seeds)
+            own = self._placeholders(seeds)
             program, shared = self.fitted.program, self._shared(own)
 
             def compile_fits() -> None:
@@ -183,7 +183,7 @@ class Work:
         truth = jax.vmap(self.centre.transform)(jnp.asarray(noise))
         return truth, {REPLICATE: replicate_many(program, seeds, truth, data)}
 
-    def _imagined(self, seeds: NDArray[np.int64]) -> Data:
+    def _placeholders(self, seeds: NDArray[np.int64]) -> Data:
         """Return zeros in the shapes of simulated data."""
         program, data = self.model.program, self.model.data
         _, one = jax.eval_shape(program.simulate, jax.random.key(0), data)
@@ -273,9 +273,9 @@ class Work:
 
 
 def seeds_of(seed: int, start: int, count: int) -> NDArray[np.int64]:
-    """Return the seeds of consecutive datasets: any number of them, never the same twice in all.
+    """Return the seeds of consecutive datasets; those of a run are the same however it is cut.
 
-    53 bits, which every JSON reader keeps.
+    They have 53 bits, which every JSON reader keeps.
     """
     states = [
         np.random.SeedSequence((seed, number)).generate_state(1, np.uint64)[0]

@@ -44,6 +44,8 @@ class RunSettings(Record):
     solver: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
     """Options of the solver, defaults that differ from those of a single fit included."""
+    centre_options: dict[str, Any] | None = None
+    """For a posterior: options of the fit to the observed data, those that the user has set."""
     richer: str | None = None
     """The family to try next, if there is one for that many parameters."""
     fit: str | None = None
@@ -146,4 +148,6 @@ class RunSettings(Record):
         }
         settings = {name: value for name, value in settings.items() if value is not None}
         chosen = [] if self.chosen is None else [f"quantities={self.chosen}"]
-        return python_call("vicheck.vsbc", "model", *chosen, **settings, **self.options)
+        # Defaults that are spelled out would hold for the fit to the observed data too.
+        options = self.options if self.centre_options is None else self.centre_options
+        return python_call("vicheck.vsbc", "model", *chosen, **settings, **options)
