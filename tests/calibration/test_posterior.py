@@ -10,15 +10,12 @@ from scipy.stats import kstest, norm
 import vicheck
 from tests.calibration.problems import (
     X,
-    bounded_model,
     draw_exactly,
     independent_model,
     pair_model,
     saved,
 )
-from vicheck.calibration.replication import REPLICATE, ReplicatedProgram
 from vicheck.calibration.run import vsbc
-from vicheck.model import Model
 from vicheck.paper import models
 
 SIZE = 25
@@ -74,26 +71,6 @@ def test_mean_field_is_contaminated_as_theory_says():
     for name, stretch in zip(("b[0]", "b[1]"), expected, strict=True):
         p = found.probabilities.sel(quantity=name).to_numpy()
         assert kstest(norm.ppf(p) / stretch, "norm").pvalue > 1e-3
-
-
-def test_the_density_counts_prior_once_and_both_data():
-    model, replicate = pair_model(y=Y), np.array([0.1, 0.2, 0.3])
-    program = ReplicatedProgram(model.program)
-    both = Model(program, model.data | {REPLICATE: {"y": replicate}})
-    b = np.array([0.4, -0.7])
-    expected = norm.logpdf(b).sum() + norm.logpdf(np.stack([Y, replicate]), X @ b).sum()
-    assert both.log_density(b) == pytest.approx(expected, rel=1e-12)
-    assert both.coordinates == model.coordinates
-    np.testing.assert_allclose(both.constrain(b)["total"], b.sum(), rtol=1e-12)
-    np.testing.assert_array_equal(both.unconstrain({"b": b}), b)
-
-
-def test_parameters_that_fall_where_z_rises_still_do():
-    model = bounded_model().given({"y": Y})
-    program = ReplicatedProgram(model.program)
-    for name in ("top", "scale", "loc"):
-        assert program.is_decreasing(name) == (name == "top")
-        assert program.is_elementwise(name)
 
 
 def test_other_data_are_another_run():

@@ -186,7 +186,7 @@ def test_a_fit_that_is_an_object_has_a_name():
 
     for fit, name in ((Sampler(), "Sampler"), (partial(draw_exactly, shift=1.0), "draw_exactly")):
         assert name in run(fit).title
-    assert "test_foreign_fits" in run(Sampler()).settings.fit
+    assert "test_user_fits" in run(Sampler()).settings.fit
 
 
 # ---- what can go wrong with a single fit ----

@@ -29,13 +29,24 @@ def summarise_khat(khat: Floats, num_draws: int) -> KhatSummary:
     """Return quantiles of khat, and how many are above the threshold for that many draws."""
     known = khat[~np.isnan(khat)]
     threshold = khat_threshold(num_draws)
-    median, low, high = np.quantile(known, [0.5, 0.05, 0.95]) if known.size else [np.nan] * 3
+    median, low, high = _quantiles(known)
     return KhatSummary(
-        median=float(median),
-        low=float(low),
-        high=float(high),
+        median=median,
+        low=low,
+        high=high,
         threshold=threshold,
         share_above=float(np.mean(known >= threshold)) if known.size else np.nan,
         num_used=known.size,
         num_undefined=khat.size - known.size,
     )
+
+
+def _quantiles(known: Floats) -> list[float]:
+    """Return median and quantiles 0.05 and 0.95; infinite where they lie next to infinity."""
+    probabilities = [0.5, 0.05, 0.95]
+    if not known.size:
+        return [np.nan] * 3
+    with np.errstate(invalid="ignore"):  # what NumPy makes of infinity
+        between = np.quantile(known, probabilities)
+    above = np.quantile(known, probabilities, method="higher")
+    return np.where(np.isnan(between), above, between).tolist()
