@@ -28,7 +28,7 @@ import numpy as np
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "robustness.md"
-HEADING = "## Runs that are disturbed"
+HEADING = "## Disturbed runs"
 DATASETS = "64"
 LONGEST = 300.0
 """Seconds after which a process that was told to end counts as hanging."""
@@ -510,11 +510,11 @@ if __name__ == "__main__":
 
 INTRODUCTION = f"""{HEADING}
 
-Measured by `make soak`: the command line is disturbed at random moments, and goes on afterwards. A
-result is a finished chunk of a calibration on disk. It is lost when it was there before the fault
-and is not afterwards, and changed when its bytes are not those of a run that nobody has disturbed.
-A status is wrong when it says something else than what happened: that of a verdict after Ctrl-C,
-say, or of a crash.
+`make soak` disturbs the command line at random moments and then lets it resume. A result is a
+finished chunk of a calibration on disk. It is lost if it was there before the fault and is gone
+afterwards, and changed if its bytes differ from those of an undisturbed run. An exit status is
+wrong if it does not say what happened, such as the status of a verdict after Ctrl-C or after a
+crash.
 
 | fault | times tried | results lost | results changed | wrong status | longest time to end |
 |---|---:|---:|---:|---:|---:|"""

@@ -1,4 +1,4 @@
-"""Texts from files say something and do nothing: on terminals, in pages, in what is printed."""
+"""Text from files is harmless on terminals, on pages and in printed results."""
 
 import json
 import re
@@ -32,7 +32,7 @@ NASTY = {
     "half a letter": "\ud800",
 }
 NAMES = [text for text in NASTY.values() if text != NASTY["half a letter"]]
-"""Tables take no halves of letters."""
+"""Tables do not take lone surrogates."""
 STEERING = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -40,10 +40,10 @@ STEERING = re.compile(
 
 @pytest.mark.parametrize("text", NASTY.values(), ids=NASTY)
 def test_what_steers_is_marked_and_lines_are_one(text):
-    found = plain(text)
-    assert not STEERING.search(found)
-    assert len(found.splitlines()) == 1
-    assert len(found) == len(text)  # columns stay in their places
+    result = plain(text)
+    assert not STEERING.search(result)
+    assert len(result.splitlines()) == 1
+    assert len(result) == len(text)  # columns stay in their places
     assert plain_lines(text).split("\n") == [plain(line) for line in text.split("\n")]
 
 
@@ -56,8 +56,8 @@ def test_letters_of_all_languages_stay(text):
 def check():
     z = np.random.default_rng(1).normal(size=(len(NAMES), 1000))
     log_q = -0.5 * (z**2).sum(axis=0)
-    made = vicheck.check_draws(dict(zip(NAMES, z, strict=True)), 1.1 * log_q, log_q)
-    return replace(made, title=GREEN + NASTY["new line"], notes=tuple(NASTY.values()))
+    checked = vicheck.check_draws(dict(zip(NAMES, z, strict=True)), 1.1 * log_q, log_q)
+    return replace(checked, title=GREEN + NASTY["new line"], notes=tuple(NASTY.values()))
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +78,8 @@ def test_what_python_prints_of_results_steers_nothing(check, biased):
 def test_a_fit_from_a_file_cannot_print_a_verdict_of_its_own(check, tmp_path, terminal):
     names = ["theta\x1b[32m", "\u202edab"]
     draws = dict(zip(names, check.values.T[:2], strict=True))
-    made = vicheck.check_draws(draws, check.log_p, check.log_q)
-    tree = replace(made, title=GREEN, notes=(GREEN, "\u202eon")).to_arviz()
+    checked = vicheck.check_draws(draws, check.log_p, check.log_q)
+    tree = replace(checked, title=GREEN, notes=(GREEN, "\u202eon")).to_arviz()
     tree.to_netcdf(tmp_path / "fit.nc")
     done = call("check", tmp_path / "fit.nc", terminal=terminal, COLUMNS="200", NO_COLOR="1")
     assert done.returncode in (0, 1, 2), done.stderr
@@ -88,12 +88,12 @@ def test_a_fit_from_a_file_cannot_print_a_verdict_of_its_own(check, tmp_path, te
 
 
 def test_colours_on_a_terminal_are_only_our_own(check, tmp_path):
-    made = vicheck.check_draws(check.values[:, :1], check.log_p, check.log_q)
-    replace(made, title=GREEN).to_arviz().to_netcdf(tmp_path / "fit.nc")
+    checked = vicheck.check_draws(check.values[:, :1], check.log_p, check.log_q)
+    replace(checked, title=GREEN).to_arviz().to_netcdf(tmp_path / "fit.nc")
     done = call("check", tmp_path / "fit.nc", terminal=True, COLUMNS="200", NO_COLOR="")
     assert GREEN not in done.stdout
     (coloured,) = re.findall(r"\x1b\[1;\d+m([^\x1b]*)", done.stdout)
-    assert coloured == str(made.verdict)
+    assert coloured == str(checked.verdict)
 
 
 def test_errors_steer_nothing(tmp_path):
@@ -137,7 +137,7 @@ def test_letters_that_the_output_cannot_write_do_not_end_the_answer(monkeypatch)
 
 
 class Ascii:
-    """A standard output of an old system."""
+    """The standard output of an old system."""
 
     encoding = "ascii"
 

@@ -1,4 +1,4 @@
-"""Texts that came with a file, made harmless: they say something and do nothing."""
+"""Makes text from files harmless: it can be read, but cannot control a terminal."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ _LINES = {code: new for code, new in _PLAIN.items() if chr(code) not in "\t\n"}
 
 
 def plain(text: str) -> str:
-    r"""Return a text as one line that cannot steer a terminal or turn the direction of others.
+    r"""Return a text as one line that cannot control a terminal or reverse other text.
 
-    Control characters, such as those that begin an escape sequence, and controls of direction
-    become a mark, so that it is seen that there was something; breaks of lines become spaces.
+    Control characters, such as those that begin an escape sequence, and characters that set the
+    direction of text are replaced by a mark, so that you can see something was there. Line breaks
+    become spaces.
 
     Examples
     --------
@@ -35,5 +36,5 @@ def plain(text: str) -> str:
 
 
 def plain_lines(text: str) -> str:
-    """Return the same with its lines and tabs."""
+    """Return the same, but keep line breaks and tabs."""
     return text.translate(_LINES)

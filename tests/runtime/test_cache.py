@@ -1,4 +1,4 @@
-"""Where compiled code is kept, and whose code is loaded."""
+"""Where compiled code is cached, and when it is safe to load."""
 
 import os
 import stat
@@ -21,10 +21,10 @@ def base(monkeypatch, tmp_path):
 
 
 def refused(part):
-    return pytest.raises(CacheError, match=f"others could write to {part}$|{part}: make it yours")
+    return pytest.raises(CacheError, match=f"others could write to {part}$|{part}: take away write")
 
 
-def test_directories_are_made_for_the_user_alone(base):
+def test_directories_are_private_to_the_user(base):
     before = os.umask(0)
     try:
         directory = private_directory("stan")
@@ -45,12 +45,12 @@ def test_a_directory_that_others_can_write_to_is_refused(base, part, mode):
         private_directory("stan")
 
 
-def test_so_is_one_in_which_others_can_replace_it(base):
+def test_a_directory_that_others_can_replace_is_refused(base):
     private_directory("stan")
     base.chmod(0o777)
     with refused(base):
         private_directory("stan")
-    base.chmod(0o1777)  # as /tmp is: there everybody keeps what is theirs
+    base.chmod(0o1777)  # like /tmp: nobody can replace what belongs to others
     private_directory("stan")
     base.chmod(0o755)
     private_directory("stan")
@@ -58,7 +58,7 @@ def test_so_is_one_in_which_others_can_replace_it(base):
 
 @ROOT
 @pytest.mark.parametrize("part", ["vicheck/stan", "vicheck", ""])
-def test_a_directory_of_somebody_else_is_refused(base, part):
+def test_a_directory_owned_by_somebody_else_is_refused(base, part):
     private_directory("stan")
     os.chown(base / part, SOMEBODY, SOMEBODY)
     with refused(base / part):
@@ -66,7 +66,7 @@ def test_a_directory_of_somebody_else_is_refused(base, part):
 
 
 @ROOT
-def test_nothing_is_made_in_the_home_of_somebody_else(base):
+def test_nothing_is_created_in_a_directory_owned_by_somebody_else(base):
     base.mkdir()
     os.chown(base, SOMEBODY, SOMEBODY)
     with refused(base):
@@ -88,7 +88,7 @@ def test_a_link_is_judged_by_where_it_leads(base, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["a file", "links in a circle"])
-def test_what_is_in_the_way_is_an_error_that_says_so(base, kind):
+def test_anything_in_the_way_is_reported(base, kind):
     base.mkdir()
     if kind == "a file":
         (base / "vicheck").write_text("")
@@ -113,7 +113,7 @@ def test_a_file_is_private_when_only_the_user_can_write_it(tmp_path):
 @pytest.mark.parametrize("home", ["/nonexistent", "relative", None])
 def test_without_a_home_there_is_no_directory_and_no_crash(monkeypatch, home):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    if home is None:  # and a user that the system does not know: Python then leaves ~ as it is
+    if home is None:  # nor an entry for the user: Python then leaves ~ as it is
         monkeypatch.delenv("HOME", raising=False)
         monkeypatch.setattr(os.path, "expanduser", lambda path: path)
     else:
@@ -123,13 +123,13 @@ def test_without_a_home_there_is_no_directory_and_no_crash(monkeypatch, home):
         private_directory("stan")
 
 
-def test_a_relative_cache_directory_is_ignored_as_the_standard_says(monkeypatch, tmp_path):
+def test_a_relative_cache_directory_is_ignored_as_the_standard_requires(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", "caches")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_directory() == tmp_path / ".cache" / "vicheck"
 
 
-def test_numba_keeps_code_beside_our_own_or_where_only_the_user_can_write(base, monkeypatch):
+def test_numba_caches_next_to_our_code_or_where_only_the_user_can_write(base, monkeypatch):
     from numba import config
 
     from vicheck.stats.rows_compiled import _can_cache
@@ -138,7 +138,7 @@ def test_numba_keeps_code_beside_our_own_or_where_only_the_user_can_write(base, 
     monkeypatch.setattr(config, "CACHE_DIR", "")
     assert _can_cache()
     assert not base.exists()
-    # As on a system where the package itself cannot be written to.
+    # As on a system where the package itself is not writable.
     monkeypatch.setattr(config, "CACHE_LOCATOR_CLASSES", "UserWideCacheLocator")
     assert _can_cache()
     (directory,) = (base / "numba").iterdir()
@@ -146,7 +146,7 @@ def test_numba_keeps_code_beside_our_own_or_where_only_the_user_can_write(base, 
         part.chmod(0o777)
         assert not _can_cache()
         part.chmod(0o755)
-    monkeypatch.setattr(config, "CACHE_DIR", str(base))  # by .numba_config.yaml, a stranger's file
+    monkeypatch.setattr(config, "CACHE_DIR", str(base))  # as set by a stranger's .numba_config.yaml
     assert not _can_cache()
     monkeypatch.setattr(config, "CACHE_DIR", "")
     monkeypatch.delenv("XDG_CACHE_HOME")
@@ -184,4 +184,4 @@ def test_an_unknown_user_without_a_home_gets_an_answer(tmp_path, home):
     assert done.returncode == 0, done.stderr
     assert "khat" in done.stdout
     assert done.stderr == ""
-    assert not list(tmp_path.iterdir())  # and no directory called ~
+    assert not list(tmp_path.iterdir())  # nor a directory called ~

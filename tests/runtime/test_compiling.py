@@ -1,4 +1,4 @@
-"""A changed model is a new model: compiled code belongs to what is computed, not to a function."""
+"""A changed model is a new model: compiled code is keyed by what is computed."""
 
 import gc
 import pickle
@@ -16,7 +16,7 @@ import vicheck
 from vicheck.model import double_precision
 from vicheck.runtime import compiling
 from vicheck.runtime.compiling import num_compiled, num_kept
-from vicheck.runtime.computation import Computation
+from vicheck.runtime.computation import Computation, is_installed
 
 PRIOR_SD = 1.0
 WEIGHTS = np.ones(3)
@@ -129,7 +129,7 @@ def test_a_check_says_when_the_model_has_changed_since_the_fit(monkeypatch):
     assert "has changed since it was fitted" in str(checked)
 
 
-def test_solvers_that_step_see_a_changed_global(monkeypatch):
+def test_stochastic_solvers_see_a_changed_global(monkeypatch):
     model = vicheck.from_log_density(density_with_global, jnp.zeros(()))
     for solver, options in (("stochastic", {"num_steps": 2000}), ("stan_advi", {})):
         for prior_sd in (1.0, 100.0):
@@ -148,7 +148,7 @@ def test_a_guide_sees_a_changed_global(monkeypatch):
         change_global(prior_sd, monkeypatch)
         checked = vicheck.check_numpyro(with_global, guide, params, outcome=Y, num_draws=2000)
         elbos.append(checked.divergences.elbo.value)
-    # The prior at 4 is that much higher when it is wide: -4^2/2 counts no more, its width does.
+    # The wide prior has no -4^2/2 at the mean 4, but a lower normalising constant.
     assert elbos[1] - elbos[0] == pytest.approx((16.0 + 0.25) / 2 - np.log(100.0), abs=0.1)
 
 
@@ -174,8 +174,8 @@ def test_programs_that_differ_share_nothing():
     assert values == [2.0, 4.0, 6.0]
 
 
-@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux tells memory maps")
-def test_code_of_fresh_closures_is_let_go(monkeypatch):
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux lists memory maps")
+def test_code_of_fresh_closures_is_freed(monkeypatch):
     monkeypatch.setattr(compiling, "MOST_KEPT", 8)
 
     def maps():
@@ -193,11 +193,11 @@ def test_code_of_fresh_closures_is_let_go(monkeypatch):
     for number in range(20, 80):
         assert evaluate(number / 8) == -((number / 8) ** 2)
     assert num_kept() <= 8
-    # Sixty pieces of code take hundreds of maps when all are kept.
+    # Sixty pieces of code would take hundreds of maps if all were kept.
     assert maps() < before + 60
 
 
-def test_code_that_jax_does_not_see_is_told_apart_by_its_function():
+def test_code_that_jax_cannot_see_is_identified_by_its_function():
     def density(host):
         def log_density(z):
             shape = jax.ShapeDtypeStruct((), z.dtype)
@@ -215,7 +215,7 @@ def computation_of(function, *args):
         return Computation.of(jax.make_jaxpr(function)(*args))
 
 
-def test_digests_tell_constants_operations_and_shapes_apart():
+def test_digests_distinguish_constants_operations_and_shapes():
     x = np.zeros(3)
     digests = [
         computation_of(lambda x: x + 1.0, x).digest,
@@ -230,7 +230,7 @@ def test_digests_tell_constants_operations_and_shapes_apart():
     assert len(set(digests)) == len(digests)
 
 
-def test_digests_do_not_hang_on_names_and_places():
+def test_digests_do_not_depend_on_names_and_places():
     def one(x):
         return jnp.sum(jnp.exp(x))
 
@@ -239,6 +239,13 @@ def test_digests_do_not_hang_on_names_and_places():
         return jnp.sum(total)
 
     assert computation_of(one, np.zeros(3)) == computation_of(other, np.zeros(3))
+
+
+def test_our_own_code_counts_as_installed_and_that_of_the_user_does_not():
+    assert is_installed(vicheck.__file__)
+    assert is_installed(compiling.__file__)
+    assert is_installed(jax.__file__)
+    assert not is_installed(__file__)
 
 
 SLOPE = 1.0
@@ -254,7 +261,7 @@ def _kinked_jvp(primals, tangents):
     return _kinked(primals[0]), SLOPE * tangents[0]
 
 
-def test_a_changed_rule_of_differentiation_is_seen(monkeypatch):
+def test_a_changed_differentiation_rule_is_seen(monkeypatch):
     model = vicheck.from_log_density(lambda z: -_kinked(z) - z**2, 0.0)
     with double_precision():
         before = model.program.computation("log_density", {})
@@ -288,8 +295,8 @@ def test_a_loop_over_partials_is_a_loop_over_models():
     def density(shift, z):
         return -jnp.sum((z - shift) ** 2)
 
-    found = [
+    values = [
         vicheck.from_log_density(partial(density, shift), 0.0).log_density([0.0])
         for shift in (1, 2)
     ]
-    assert found == [-1.0, -4.0]
+    assert values == [-1.0, -4.0]

@@ -1,5 +1,5 @@
-"""Ctrl-C is noted, looked for between pieces of work, and never lost."""
-# ruff: noqa: PT012 (what happens within a block is what is tested)
+"""Ctrl-C is recorded, checked for between pieces of work, and never lost."""
+# ruff: noqa: PT012 (what happens inside a block is what is tested)
 
 import os
 import signal
@@ -38,7 +38,7 @@ def _the_handler_is_restored():
         signal.signal(signal.SIGINT, before)
 
 
-def test_the_first_waits_for_the_end_of_a_piece():
+def test_the_first_ctrl_c_waits_for_the_end_of_a_piece():
     done = []
     with pytest.raises(KeyboardInterrupt), between_pieces():
         check_interrupt()
@@ -49,33 +49,33 @@ def test_the_first_waits_for_the_end_of_a_piece():
     assert done == ["the piece"]
 
 
-def test_the_second_does_not_wait():
+def test_the_second_ctrl_c_does_not_wait():
     with pytest.raises(KeyboardInterrupt), between_pieces():
         press()
         press()
         pytest.fail("it went on")
 
 
-def test_one_that_nobody_has_looked_for_is_raised_at_the_end():
+def test_an_unchecked_ctrl_c_is_raised_at_the_end():
     with pytest.raises(KeyboardInterrupt), between_pieces():
         press()
 
 
-def test_one_that_was_heeded_is_not_raised_again():
+def test_a_handled_ctrl_c_is_not_raised_again():
     with between_pieces():
         press()
         with pytest.raises(KeyboardInterrupt):
             check_interrupt()
 
 
-def test_blocks_within_a_block_forget_nothing():
+def test_nested_blocks_forget_nothing():
     with pytest.raises(KeyboardInterrupt), between_pieces():
         with between_pieces():
             press()
         check_interrupt()
 
 
-def test_code_of_others_is_ended_at_once_and_what_it_swallows_is_known():
+def test_foreign_code_ends_at_once_and_a_swallowed_ctrl_c_is_remembered():
     with pytest.raises(KeyboardInterrupt), between_pieces():
         with at_once():
             try:
@@ -86,18 +86,18 @@ def test_code_of_others_is_ended_at_once_and_what_it_swallows_is_known():
         check_interrupt()
 
 
-def test_an_error_after_it_is_that_ctrl_c():
+def test_an_error_after_ctrl_c_becomes_that_ctrl_c():
     with pytest.raises(KeyboardInterrupt), between_pieces(), piece():
         press()
         raise RuntimeError("a callback has failed")
 
 
-def test_errors_without_it_are_left_alone():
+def test_errors_without_ctrl_c_are_left_alone():
     with pytest.raises(RuntimeError), between_pieces(), piece():
         raise RuntimeError
 
 
-def test_all_threads_see_it():
+def test_all_threads_see_ctrl_c():
     def work():
         while True:
             check_interrupt()
@@ -146,7 +146,7 @@ with between_pieces():
 
 
 def test_a_forked_process_begins_anew():
-    """In a process of its own, because JAX, where it is loaded, warns of forks."""
+    """In a process of its own, because JAX warns about forks once it is loaded."""
     assert subprocess.run([sys.executable, "-c", FORKING], check=False).returncode == 0
 
 
@@ -160,7 +160,7 @@ def in_a_moment(seconds):
 
 
 def slow_model(seconds=0.005):
-    """A model whose density is computed by a callback, which is where Ctrl-C used to be lost."""
+    """Return a model whose density is a callback, where Ctrl-C used to be lost, and its calls."""
     calls = []
 
     def on_host(x):
@@ -182,27 +182,27 @@ def slow_model(seconds=0.005):
     return vicheck.from_log_density(density, np.zeros(2)), calls
 
 
-def test_a_fit_is_not_deaf_in_callbacks():
+def test_a_fit_notices_ctrl_c_in_callbacks():
     model, calls = slow_model()
     with pytest.raises(KeyboardInterrupt):
-        while True:  # a fit that has got somewhere is returned
+        while True:  # an interrupted fit may be returned
             fit = vicheck.fit(model, num_starts=1)
             if fit.status is FitStatus.INTERRUPTED:
                 raise KeyboardInterrupt
     assert len(calls) < 100
 
 
-def test_a_fit_is_returned_as_far_as_it_got():
+def test_an_interrupted_fit_is_returned_as_it_stands():
     def interrupt(sentence):
-        if not told:
+        if not sentences:
             press()
-        told.append(sentence)
+        sentences.append(sentence)
 
-    told = []
+    sentences = []
     model = vicheck.from_log_density(lambda x: -jnp.sum((x - 3.0) ** 4), np.zeros(3))
     fit = vicheck.fit(model, progress=interrupt)
     assert fit.status is FitStatus.INTERRUPTED
-    assert len(told) == 1
+    assert len(sentences) == 1
 
 
 def test_a_check_ends_between_chunks_of_draws(monkeypatch):
@@ -240,11 +240,7 @@ def gaussian():
 
 @pytest.mark.parametrize("kind", ["here", "threads"])
 def test_a_calibration_ends_wherever_its_chunks_are_computed(tmp_path, kind):
-    made = {
-        "here": lambda: None,
-        "threads": lambda: ThreadPoolExecutor(2),
-    }
-    executor = made[kind]()
+    executor = ThreadPoolExecutor(2) if kind == "threads" else None
     seen = []
 
     def show(done, total, seconds):

@@ -1,4 +1,4 @@
-"""Our own code is shielded from settings of JAX that its user has chosen."""
+"""Our own code is shielded from the user's JAX settings."""
 
 import threading
 
@@ -32,7 +32,7 @@ SETTINGS = [
 
 @pytest.fixture
 def setting(request):
-    """Set a setting for the whole process, as a user would, and undo that."""
+    """Change a setting for the whole process, as a user would, and restore it."""
     name, value = request.param
     before = jax.config.values[name]
     jax.config.update(name, value)
@@ -41,7 +41,7 @@ def setting(request):
 
 
 def results():
-    """Return numbers of all that a user asks for first."""
+    """Return numbers from everything a user asks for first."""
     model = vicheck.from_numpyro(eight_schools_noncentred, **EIGHT_SCHOOLS)
     fit = vicheck.fit(model, num_starts=1)
     check = vicheck.check(fit, num_draws=2000)
@@ -68,8 +68,8 @@ def undisturbed():
 
 @pytest.mark.parametrize("setting", SETTINGS, indirect=True, ids=lambda pair: pair[0])
 def test_results_are_the_same_bits_under_any_setting(undisturbed, setting):
-    for name, found in results().items():
-        np.testing.assert_array_equal(found, undisturbed[name], err_msg=name)
+    for name, value in results().items():
+        np.testing.assert_array_equal(value, undisturbed[name], err_msg=name)
 
 
 @pytest.mark.parametrize("setting", SETTINGS[:7], indirect=True, ids=lambda pair: pair[0])
@@ -105,7 +105,7 @@ def test_settings_belong_to_a_thread():
 
 
 def test_the_settings_are_the_defaults_of_jax():
-    """So that results are those of a process without any settings."""
+    """So that results are those of a process in which nothing was set."""
     changed = {
         setting._name: value
         for setting, value in _OURS

@@ -1,1 +1,1 @@
-"""What code runs on: compiled code, settings of JAX, interrupts, caches, the processor."""
+"""The runtime environment: compiled code, JAX settings, interrupts, caches, the processor."""

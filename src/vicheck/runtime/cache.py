@@ -1,4 +1,4 @@
-"""Where vicheck keeps what it can make again, compiled code, and whose code it loads."""
+"""Where vicheck caches compiled code, and when it is safe to load."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["cache_directory", "is_private", "is_safe", "private_directory"]
 
 
 def cache_directory() -> Path | None:
-    """Return the user's cache directory, which may not be there yet; None without a home."""
+    """Return the user's cache directory, which may not exist yet, or None without a home."""
     chosen, home = os.environ.get("XDG_CACHE_HOME", ""), os.path.expanduser("~")
     if os.path.isabs(chosen):
         return Path(chosen) / "vicheck"
@@ -22,21 +22,21 @@ def cache_directory() -> Path | None:
 
 
 def private_directory(name: str) -> Path:
-    """Return a directory for compiled code to which nobody else can write; made if it is absent.
+    """Return a directory for compiled code that nobody else can write to; create it if needed.
 
-    Whoever can put code there can do all that the user can. So it and the cache directory belong
-    to the user, and only the user can write to them; every directory above belongs to the user or
-    to root, and others cannot replace what is in it.
+    Anyone who can put code there can run it as the user. So the directory and the cache directory
+    must belong to the user, and only the user may write to them. Every directory above must belong
+    to the user or to root, and others must not be able to replace its contents.
 
     Parameters
     ----------
     name
-        Of the directory within the user's cache directory.
+        Name of the directory within the user's cache directory.
 
     Raises
     ------
     CacheError
-        When there can be no such directory.
+        If there can be no such directory.
     """
     cache = cache_directory()
     if cache is None:
@@ -44,7 +44,7 @@ def private_directory(name: str) -> Path:
             "compiled code is not kept: the user has no home directory",
             hint="set XDG_CACHE_HOME to a directory of your own",
         )
-    # What is checked is what will be used: no link can be turned around in between.
+    # Resolve links first: a link could be redirected between the checks and the use.
     directory = Path(os.path.realpath(cache / name))
     try:
         for part in reversed((directory, *directory.parents)):
@@ -54,12 +54,12 @@ def private_directory(name: str) -> Path:
             if not trusted(part):
                 raise CacheError(
                     f"compiled code is not kept: others could write to {part}",
-                    hint="make it yours alone (chmod go-w), or set XDG_CACHE_HOME to another",
+                    hint="take away write access from others (chmod go-w), or set XDG_CACHE_HOME",
                 )
         if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
             raise PermissionError
     except OSError as error:
-        reason = error.strerror or "it may not be written to"
+        reason = error.strerror or "it is not writable"
         raise CacheError(
             f"compiled code is not kept in {directory}: {reason}",
             hint="set XDG_CACHE_HOME to a directory of your own",
@@ -68,13 +68,13 @@ def private_directory(name: str) -> Path:
 
 
 def is_private(path: Path) -> bool:
-    """Whether a file or directory is there, is no link, and only the user can write to it."""
+    """Whether a path exists, is not a link, and only the user can write to it."""
     try:
         status = path.lstat()
     except OSError:
         return False
     if os.name != "posix":
-        return True  # homes are private there
+        return True  # home directories are private there
     ours = status.st_uid == os.geteuid() and not stat.S_ISLNK(status.st_mode)
     return ours and not _others_can_write(status)
 
@@ -86,7 +86,7 @@ def is_safe(directory: Path) -> bool:
 
 
 def _is_safe_above(path: Path) -> bool:
-    """Whether nobody else can replace what is in a directory."""
+    """Whether nobody else can replace the contents of a directory."""
     if os.name != "posix":
         return True
     status = path.stat()

@@ -1,9 +1,9 @@
-"""Compiled code: told apart by what it computes, kept for what was used last.
+"""Compiled code, identified by what it computes; only the most recently used is kept.
 
-JAX keeps compiled code by the function it was made from, for ever. That is not enough here. What a
-model computes may change while its function stays the same, when a global or an attribute that it
-reads gets another value; and who fits thousands of models, each made by a closure, would fill the
-memory with code that is never used again.
+JAX keeps compiled code forever, keyed by the function it was compiled from. That does not work
+here. What a model computes may change while its function stays the same, if a global or an
+attribute that it reads gets another value. And fitting thousands of models, each a new closure,
+would fill the memory with code that is never used again.
 """
 
 from __future__ import annotations
@@ -25,70 +25,70 @@ __all__ = ["MOST_KEPT", "Recent", "Traced", "compiled", "is_large", "num_compile
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 MOST_KEPT = 64
-"""Pieces of compiled code that are kept. A fit with its check needs five or so, each a few
-megabytes and up to a hundred of the 65,530 memory maps that Linux lets a process have."""
+"""Number of pieces of compiled code that are kept. A fit and its check need about five, each with a
+few megabytes and up to a hundred of the 65,530 memory maps that Linux allows a process."""
 
 _QUICKER = {
     "xla_cpu_use_fusion_emitters": False,
     "xla_cpu_copy_insertion_use_region_analysis": True,
 }
-"""XLA's older code generator for CPUs: half the time to compile small models, as fast after that;
-for large ones it makes code that takes twice as long. And a closer look at which copies of a loop's
-state are needed: without it they take a tenth of the time of small fits."""
+"""XLA's older code generator for CPUs compiles small models in half the time, and their code is as
+fast; for large models its code takes twice as long. The second option analyses more closely which
+copies of a loop's state are needed; without it, copies take a tenth of the time of small fits."""
 _LARGE = 2**12
-"""Numbers in z and the data from which on a model is large."""
+"""A model is large if z and the data together have at least this many numbers."""
 
 
 class Traced:
-    """Base of what code is compiled for: it can be traced, to see what it computes now."""
+    """Base class of objects that code is compiled for: tracing shows what they compute now."""
 
     computations: dict[Hashable, Hashable] | None = None
-    """What was traced already, as long as nothing can change; None to look every time."""
+    """Earlier traces, valid while nothing can change; None to trace every time."""
 
     def snapshot(self) -> Self:
-        """Return a copy that is traced once: for the length of one call of the user's."""
-        taken = object.__new__(type(self))
-        vars(taken).update(vars(self), computations={})
-        return taken
+        """Return a copy that is traced only once, for the duration of one call by the user."""
+        copy = object.__new__(type(self))
+        vars(copy).update(vars(self), computations={})
+        return copy
 
     def __getstate__(self) -> dict[str, Any]:
-        # What was traced in one process says nothing in another.
+        # Traces made in one process are not valid in another.
         state = dict(vars(self))
         return state | {"computations": {}} if "computations" in state else state
 
     def traces(self, use: str, data: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the function behind a use, and the shapes of arguments to trace it with."""
+        """Return the function behind a use, and abstract arguments to trace it with."""
         raise NotImplementedError
 
     def computation(self, use: str, data: Any) -> Hashable:
-        """Return what a use computes now from data of such shapes; equal where it is the same."""
-        return self.what_computes((use, _shapes_of(data)), lambda: self.traces(use, data))
+        """Return a key for what a use computes now from data of these shapes."""
+        return self.cached_computation((use, _shapes_of(data)), lambda: self.traces(use, data))
 
-    def what_computes(
+    def cached_computation(
         self, key: Hashable, traces: Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]]
     ) -> Hashable:
-        """Trace a function, or remember what it computes."""
+        """Trace a function, unless its computation is known already."""
         known = self.computations
         if known is None:
-            return _computed(*traces(), self)
+            return _trace(*traces(), self)
         if key not in known:
-            known[key] = _computed(*traces(), self)
+            known[key] = _trace(*traces(), self)
         return known[key]
 
 
 def compiled(*uses: str) -> Callable[[_F], _F]:
     """Compile a function whose first argument is static.
 
-    That argument is a `Traced`, or a tuple that begins with one; the rest of the tuple is `Traced`
-    as well, or compared by value. Data is the argument called ``data``, or ``shared`` with what
-    ``own`` has for each of several fits. Code is shared by calls that compute the same on arrays of
-    the same shapes.
+    That argument is a `Traced`, or a tuple that begins with one; the other items of the tuple are
+    `Traced` too, or compared by value. The data are the argument called ``data``, or ``shared``
+    together with ``own``, the data of each of several fits. Calls that compute the same on arrays
+    of the same shapes share code.
 
     Parameters
     ----------
     *uses
-        Which functions of the static argument are called: these are traced to see whether there is
-        code for what they compute now. Without any, the whole function is traced.
+        Which functions of the static argument are called. These are traced to see whether there is
+        code for what they compute now. If none are given, the whole function is traced.
     """
 
     def decorate(function: _F) -> _F:
@@ -109,9 +109,9 @@ def compiled(*uses: str) -> Callable[[_F], _F]:
             else:
                 key = (function.__qualname__, *parts, shapes)
                 whole = partial(function, what)
-                computed = [subject.what_computes(key, lambda: (whole, _abstract(args)))]
+                computed = [subject.cached_computation(key, lambda: (whole, _abstract(args)))]
             static = _Static(function, tuple(computed), shapes, is_large(subject, data), what)
-            return _KEPT.code_for(static)(static, *args)
+            return _CODE.code_for(static)(static, *args)
 
         return cast(_F, call)
 
@@ -119,15 +119,15 @@ def compiled(*uses: str) -> Callable[[_F], _F]:
 
 
 def _part_of(subject: Traced, part: Any, data: Any) -> Hashable:
-    """Return what tells a further static argument apart from others."""
+    """Return a key that identifies a further static argument."""
     if not isinstance(part, Traced):
         return part
     key = (part, _shapes_of(data))
-    return subject.what_computes(key, lambda: part.traces("values", (subject, data)))
+    return subject.cached_computation(key, lambda: part.traces("values", (subject, data)))
 
 
 class _Static:
-    """The static argument of compiled code, equal to others that compute the same."""
+    """The static argument of compiled code; equal if it computes the same."""
 
     def __init__(
         self, function: Any, computed: Hashable, shapes: Hashable, large: bool, what: Any
@@ -143,13 +143,13 @@ class _Static:
         return isinstance(other, _Static) and self._key == other._key
 
 
-class _Kept:
-    """Compiled code, each piece for one computation and one set of shapes; old ones are let go."""
+class _CodeCache:
+    """Compiled code, one piece per computation and set of shapes; the oldest are dropped."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._code: OrderedDict[_Static, Any] = OrderedDict()
-        self.num_made = 0
+        self.num_compiled = 0
 
     def __len__(self) -> int:
         return len(self._code)
@@ -158,28 +158,28 @@ class _Kept:
         with self._lock:
             if static not in self._code:
                 self._code[static] = _jitted(static)
-                self.num_made += 1
+                self.num_compiled += 1
                 while len(self._code) > MOST_KEPT:
                     self._code.popitem(last=False)
             self._code.move_to_end(static)
             return self._code[static]
 
 
-_KEPT = _Kept()
+_CODE = _CodeCache()
 
 
 def num_compiled() -> int:
-    """Return how many pieces of code were compiled in this process so far."""
-    return _KEPT.num_made
+    """Return how many pieces of code have been compiled in this process so far."""
+    return _CODE.num_compiled
 
 
 def num_kept() -> int:
-    """Return how many pieces of compiled code are kept now."""
-    return len(_KEPT)
+    """Return how many pieces of compiled code are kept at the moment."""
+    return len(_CODE)
 
 
 def _jitted(static: _Static) -> Any:
-    """Return a function of JAX's for one piece of code: no other way lets go of one alone."""
+    """Return a jitted function of its own for each piece, the only way to free one alone."""
     function = static.function
 
     def run(static: _Static, *args: Any) -> Any:
@@ -190,7 +190,7 @@ def _jitted(static: _Static) -> Any:
 
 
 class Recent:
-    """What was done lately in this process: a set that forgets the oldest."""
+    """Keys of recent work in this process: a set that forgets the oldest."""
 
     def __init__(self) -> None:
         self._keys: OrderedDict[Hashable, None] = OrderedDict()
@@ -206,23 +206,23 @@ class Recent:
 
 
 def is_large(subject: Any, data: Any) -> bool:
-    """Whether one evaluation of a model keeps a processor busy, and several cores too."""
+    """Whether one evaluation of a model is enough work for several cores."""
     size = subject.dim + sum(np.size(leaf) for leaf in jax.tree.leaves(data))
     return bool(size >= _LARGE)
 
 
-def _computed(function: Callable[..., Any], args: tuple[Any, ...], subject: Any) -> Hashable:
-    """Trace a function; where code is called that JAX does not see, tell subjects apart too."""
-    # As a function of its own: JAX keeps what it has traced by the function.
-    found = Computation.of(jax.make_jaxpr(partial(function))(*args))
+def _trace(function: Callable[..., Any], args: tuple[Any, ...], subject: Any) -> Hashable:
+    """Return a key for what a function computes; with the subject if JAX cannot see all of it."""
+    # A new partial each time, because JAX caches traces by function.
+    computation = Computation.of(jax.make_jaxpr(partial(function))(*args))
     gradient = b""
-    if found.own_rules and all(_is_float(leaf) for leaf in jax.tree.leaves(args[0])):
+    if computation.own_rules and all(_is_float(leaf) for leaf in jax.tree.leaves(args[0])):
         gradient = Computation.of(jax.make_jaxpr(partial(_gradient, function))(*args)).digest
-    return (found.digest, gradient, subject if found.opaque else None)
+    return (computation.digest, gradient, subject if computation.opaque else None)
 
 
 def _gradient(function: Callable[..., Any], first: Any, *rest: Any) -> Any:
-    """Differentiate all that a function returns by its first argument."""
+    """Differentiate everything a function returns with respect to its first argument."""
     value, pull_back = jax.vjp(lambda first: function(first, *rest), first)
     return value, pull_back(jax.tree.map(jax.numpy.ones_like, value))
 
@@ -250,7 +250,7 @@ def _shapes_of(tree: Any) -> Hashable:
 
 @lru_cache(maxsize=1)
 def _has_options() -> bool:
-    """Whether this XLA has the options: they are not part of its interface."""
+    """Whether this XLA has the options, which are not part of its public interface."""
     try:
         jax.jit(lambda x: x, compiler_options=_QUICKER).lower(0.0).compile()
     except Exception:

@@ -1,7 +1,7 @@
-"""Ctrl-C that nothing can swallow: it is noted, and looked for between pieces of work.
+"""Ctrl-C that nothing can swallow: it is recorded, and checked for between pieces of work.
 
-Python raises `KeyboardInterrupt` wherever its main thread happens to be. In a callback of XLA's
-that is too deep: the exception is lost or becomes another one, and the work goes on.
+Python raises `KeyboardInterrupt` wherever its main thread happens to be. Inside an XLA callback the
+exception is lost or turned into another one, and the work goes on.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ __all__ = ["at_once", "between_pieces", "check_interrupt", "piece", "presses"]
 
 
 class _State:
-    """What is known of Ctrl-C since the outermost block has begun."""
+    """What has happened to Ctrl-C since the outermost block began."""
 
     presses = 0
     waits = False
-    """Whether the first one waits for `check_interrupt`."""
-    told = False
-    """Whether an exception has told somebody."""
+    """Whether the first Ctrl-C waits for `check_interrupt`."""
+    raised = False
+    """Whether `KeyboardInterrupt` has been raised."""
 
 
 _now = _State()
 
 
 def presses() -> int:
-    """Return how often Ctrl-C was pressed in the block that is running."""
+    """Return how often Ctrl-C has been pressed in the current block."""
     return _now.presses
 
 
 def check_interrupt() -> None:
-    """Raise `KeyboardInterrupt`, in any thread, when Ctrl-C was pressed."""
+    """Raise `KeyboardInterrupt`, in any thread, if Ctrl-C has been pressed."""
     if _now.presses:
-        _now.told = True
+        _now.raised = True
         raise KeyboardInterrupt
 
 
 @contextmanager
 def piece() -> Iterator[None]:
-    """Do a piece of work: none after Ctrl-C, and what goes wrong in it by one is that Ctrl-C."""
+    """Do a piece of work, unless Ctrl-C was pressed; an error after Ctrl-C becomes that Ctrl-C."""
     check_interrupt()
     try:
         yield
@@ -54,11 +54,11 @@ def piece() -> Iterator[None]:
 
 @contextmanager
 def between_pieces() -> Iterator[None]:
-    """Let the first Ctrl-C in a block wait for the end of a piece; the second ends it at once.
+    """Make the first Ctrl-C in a block wait for the end of a piece; the second does not wait.
 
-    Blocks may be nested. The outermost restores the former handler, and raises `KeyboardInterrupt`
-    itself if Ctrl-C was pressed and nobody was told. Outside of the main thread, and where the
-    caller has a handler of his own, blocks change nothing.
+    Blocks may be nested. The outermost one restores the previous handler, and raises
+    `KeyboardInterrupt` itself if Ctrl-C was pressed and nothing has been raised yet. Outside the
+    main thread, and if the caller has installed a handler, blocks change nothing.
     """
     with _handling(waits=True):
         yield
@@ -66,7 +66,7 @@ def between_pieces() -> Iterator[None]:
 
 @contextmanager
 def at_once() -> Iterator[None]:
-    """Let Ctrl-C end a block as usual; it is known afterwards even if the exception was lost."""
+    """Let Ctrl-C end a block as usual, and remember it even if the exception is swallowed."""
     with _handling(waits=False):
         yield
 
@@ -84,7 +84,7 @@ def _handling(waits: bool) -> Iterator[None]:
     try:
         with piece():
             yield
-        if outermost and not _now.told:
+        if outermost and not _now.raised:
             check_interrupt()
     finally:
         _now.waits = before
@@ -93,7 +93,7 @@ def _handling(waits: bool) -> Iterator[None]:
 
 
 def _handler() -> object:
-    """Return what handles Ctrl-C; None where that cannot be changed."""
+    """Return the handler of Ctrl-C, or None where it cannot be changed."""
     if threading.current_thread() is not threading.main_thread():
         return None
     return signal.getsignal(signal.SIGINT)
@@ -102,15 +102,15 @@ def _handler() -> object:
 def _handle(number: int, frame: FrameType | None) -> None:
     _now.presses += 1
     if _now.presses > 1 or not _now.waits:
-        _now.told = True
+        _now.raised = True
         signal.default_int_handler(number, frame)
 
 
 def _forget() -> None:
-    """End all blocks; also in a process that was forked within one."""
+    """End all blocks, including those around the fork of a child process."""
     if _handler() is _handle:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    _now.presses, _now.waits, _now.told = 0, False, False
+    _now.presses, _now.waits, _now.raised = 0, False, False
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,4 +1,4 @@
-"""The settings of JAX that our own code runs under, whatever the caller's are."""
+"""The JAX settings that our own code runs under, whatever the caller has set."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _OURS: tuple[tuple[Callable[[Any], AbstractContextManager[Any]], Any], ...] = (
     (jax.enable_custom_prng, False),
     (jax.default_matmul_precision, None),
     (jax.softmax_custom_jvp, False),
-    # A search may meet NaN and infinity on its way, and says so itself when it cannot go on.
+    # A search may pass through NaN and infinity; it reports them itself if it cannot continue.
     (jax.debug_nans, False),
     (jax.debug_infs, False),
-    # What JAX can be told to refuse in the caller's own code.
+    # Checks that callers may want in their own code, but not in ours.
     (jax.numpy_rank_promotion, "allow"),
     (jax.numpy_dtype_promotion, "standard"),
     (jax.legacy_prng_key, "allow"),
@@ -33,14 +33,14 @@ _OURS: tuple[tuple[Callable[[Any], AbstractContextManager[Any]], Any], ...] = (
     (jax.transfer_guard_device_to_device, "allow"),
     (jax.disable_jit, False),
 )
-"""JAX's own defaults, but for the first."""
+"""JAX's own defaults, except for the first."""
 
 
 @contextmanager
 def double_precision() -> Iterator[None]:
-    """Let JAX compute in float64 and with its default settings; the caller's are left alone.
+    """Make JAX compute in float64 with its default settings, leaving the caller's alone.
 
-    Settings of this kind belong to a thread: code that is run in another enters this there.
+    These settings are per thread: code that runs in another thread must enter this there.
     """
     with ExitStack() as stack:
         for setting, value in _OURS:

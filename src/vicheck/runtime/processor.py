@@ -1,4 +1,4 @@
-"""On which kind of machine numbers are computed: on the same kind they are the same bits."""
+"""The kind of machine that computes here: the same kind gives the same bits."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from pathlib import Path
 __all__ = ["digest_of_processor", "made_on"]
 
 _LIBRARIES = ("jaxlib", "numpy", "scipy", "numba")
-"""What computes the numbers, beside the versions that a store insists on."""
+"""Libraries that compute the numbers, besides those whose versions a store requires."""
 _WIDEST = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX", "sve": "SVE", "asimd": "NEON"}
-"""Names of instruction sets, the widest first."""
+"""Names of instruction sets, widest first."""
 _SETTINGS = ("NPY_DISABLE_CPU_FEATURES", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "GLIBC_TUNABLES")
-"""Variables by which libraries are told to compute as on another processor."""
+"""Environment variables that make libraries compute as on another processor."""
 
 
 def made_on() -> str:
     """Return the kind of processor and the libraries that compute here.
 
-    What is computed under the same text is the same to the last bit. Under another it is equal up
+    If this text is the same, results are the same to the last bit. If it differs, they are equal up
     to rounding, which the tolerance of a fit may amplify.
 
     Examples
@@ -31,24 +31,27 @@ def made_on() -> str:
     >>> made_on().split(" ")[0] == platform.machine()
     True
     """
-    return _described(os.environ.get("XLA_FLAGS", ""), *map(os.environ.get, _SETTINGS))
+    return _description(os.environ.get("XLA_FLAGS", ""), *map(os.environ.get, _SETTINGS))
 
 
 def digest_of_processor() -> str:
-    """Return what tells kinds of processors apart: code for one may not run on another."""
-    known = f"{platform.machine()} {platform.processor()} {' '.join(_flags())}"
-    return hashlib.sha256(known.encode()).hexdigest()[:12]
+    """Return a digest of the kind of processor: code for one kind may not run on another."""
+    kind = f"{platform.machine()} {platform.processor()} {' '.join(_flags())}"
+    return hashlib.sha256(kind.encode()).hexdigest()[:12]
 
 
 @lru_cache(maxsize=4)
-def _described(xla_flags: str, *settings: str | None) -> str:
+def _description(xla_flags: str, *settings: str | None) -> str:
     flags = _flags()
     widest = next((name for flag, name in _WIDEST.items() if flag in flags), "")
-    told = re.findall(r"--xla_cpu_(?:max_isa|enable_fast_math|prefer_vector_width)=\S+", xla_flags)
-    told += [f"{name}={value}" for name, value in zip(_SETTINGS, settings, strict=True) if value]
+    pattern = r"--xla_cpu_(?:max_isa|enable_fast_math|prefer_vector_width)=\S+"
+    overrides = re.findall(pattern, xla_flags)
+    overrides += [
+        f"{name}={value}" for name, value in zip(_SETTINGS, settings, strict=True) if value
+    ]
     libraries = [f"{name} {version(name)}" for name in _LIBRARIES]
     kind = f"{platform.machine()} {widest}".strip()
-    return ", ".join([f"{kind} ({digest_of_processor()})", *libraries, *told])
+    return ", ".join([f"{kind} ({digest_of_processor()})", *libraries, *overrides])
 
 
 @lru_cache(maxsize=1)
