@@ -199,10 +199,10 @@ def checking(options: Any) -> list[dict[str, Any]]:
 
 def bare_evaluations(model: Any, fit: Any, num_draws: int) -> Callable[[], None]:
     """Return a function that evaluates the density at draws which are there already."""
-    from vicheck.evaluation import Evaluator
+    from vicheck.evaluation import chunk_size, width_of
 
     with double_precision():
-        chunk = Evaluator(model, (fit.q,), None, num_draws, 0).chunk
+        chunk = chunk_size(num_draws, width_of(model))
         z, _ = fit.q.sample_and_log_prob(jax.random.key(0), chunk)
         data = jax.tree.map(jnp.asarray, model.data)
         density = jax.jit(jax.vmap(model.program.log_density, (0, None)))

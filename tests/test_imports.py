@@ -67,6 +67,7 @@ TYPES_ONLY = {
 HANDED_OVER = {
     "results/calibration.py": {"adapters", "calibration", "judging", "report", "stats"},
     "results/check.py": {"adapters", "checking", "judging", "report", "stats"},
+    "results/fit.py": {"vi"},
 }
 THIRD_PARTY = {
     "errors": set(),

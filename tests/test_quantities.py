@@ -9,6 +9,7 @@ import pytest
 import vicheck
 from tests.calibration.problems import bounded_model, draw_exactly, independent_model
 from vicheck.calibration.run import vsbc
+from vicheck.quantities import choose_quantities, named_quantities
 
 SIZE = 20
 NUM_DRAWS = 4000
@@ -45,7 +46,7 @@ def test_by_default_every_parameter_and_the_likelihood(default):
         (["ends[1]"], ("ends[1]",), [False]),
         (["ends[1]", "top"], ("top", "ends[1]"), [True, False]),
         (["log_likelihood", "top"], ("top", "log_likelihood"), [True, False]),
-        (["ends[1]", "ends", "loc", "loc"], ("loc", "ends[1]", "ends[0]"), [True, False, False]),
+        (["ends[1]", "ends", "loc", "loc"], ("loc", "ends[0]", "ends[1]"), [True, False, False]),
         (("loc", "top"), ("loc", "top"), [True, True]),
     ],
 )
@@ -179,7 +180,6 @@ def failing(theta):
         ({"a": lambda theta: "high"}, ValueError, "'a'.* fails on .*high"),
         ({"a": lambda theta: None}, ValueError, "'a'.* fails on "),
         ({"a": lambda theta: float(theta["loc"])}, ValueError, "'a'.* fails on .*Concretization"),
-        ({"a": lambda theta: theta["loc"] > 0}, ValueError, "'a'.* must return numbers.* bool"),
         ({"a": lambda theta: theta["loc"] + 1j}, ValueError, "'a'.* must return numbers.* complex"),
         ({"a": lambda theta: jnp.zeros(0)}, ValueError, "'a'.* must return numbers.* shape .0,"),
     ],
@@ -188,3 +188,29 @@ def test_what_is_no_quantity(quantities, error, message):
     """Refused before anything is simulated."""
     with pytest.raises(error, match=message):
         run(quantities)
+
+
+def test_truth_values_count_as_numbers():
+    found = run({"above": lambda theta: theta["loc"] > 0.0})
+    assert found.quantities == ("above",)
+    assert ((found.probabilities > 0.0) & (found.probabilities < 1.0)).all()
+
+
+def test_spaces_after_commas_do_not_matter():
+    functions = {"grid": lambda theta: theta["loc"] * jnp.ones((2, 2))}
+    model = bounded_model()
+    names = choose_quantities(
+        model, model.program.without_observations(model.data), functions
+    ).names
+    assert names == ("grid[0, 0]", "grid[0, 1]", "grid[1, 0]", "grid[1, 1]")
+    for spelled in ("x[0,1]", "x[0, 1]", "x[0,  1]"):
+        (found,) = named_quantities([spelled], {"x": (2, 2)}, likelihood=False, owner="the draws")
+        assert (found.name, found.array, found.element) == ("x[0, 1]", "x", 1)
+
+
+def test_without_exact_marginals_everything_is_ranked():
+    model = bounded_model()
+    data = model.program.without_observations(model.data)
+    ranked = choose_quantities(model, data, None, exact=False)
+    assert ranked.names == ranked.drawn_names == ALL
+    assert choose_quantities(model, data, None).exact_names == ALL[:3]

@@ -13,12 +13,10 @@ if TYPE_CHECKING:
     from vicheck.calibration.run import vsbc
     from vicheck.calibration.svi import vsbc_numpyro
     from vicheck.checking.comparison import compare
-    from vicheck.checking.foreign import (
+    from vicheck.checking.libraries import (
         check_blackjax,
-        check_cmdstanpy,
         check_distribution,
         check_numpyro,
-        check_pymc,
         check_pyro,
     )
     from vicheck.checking.run import check, check_draws
@@ -50,11 +48,9 @@ __all__ = [
     "__version__",
     "check",
     "check_blackjax",
-    "check_cmdstanpy",
     "check_distribution",
     "check_draws",
     "check_numpyro",
-    "check_pymc",
     "check_pyro",
     "compare",
     "divergences",
@@ -92,12 +88,10 @@ _HOMES = {
     "UndefinedKhatWarning": "vicheck.errors",
     "check": "vicheck.checking.run",
     "check_draws": "vicheck.checking.run",
-    "check_blackjax": "vicheck.checking.foreign",
-    "check_cmdstanpy": "vicheck.checking.foreign",
-    "check_distribution": "vicheck.checking.foreign",
-    "check_numpyro": "vicheck.checking.foreign",
-    "check_pymc": "vicheck.checking.foreign",
-    "check_pyro": "vicheck.checking.foreign",
+    "check_blackjax": "vicheck.checking.libraries",
+    "check_distribution": "vicheck.checking.libraries",
+    "check_numpyro": "vicheck.checking.libraries",
+    "check_pyro": "vicheck.checking.libraries",
     "compare": "vicheck.checking.comparison",
     "divergences": "vicheck.stats.divergences",
     "estimates": "vicheck.stats.estimates",

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.results.status import FitStatus
 
-__all__ = ["Draws"]
+if TYPE_CHECKING:
+    from vicheck.model import Model
+    from vicheck.vi.families.family import Family
+
+__all__ = ["Approximation", "Draws", "require_count"]
 
 Floats = NDArray[np.float64]
+
+
+class Approximation(abc.ABC):
+    """A q that another library has made: something that more draws can be had from."""
+
+    @abc.abstractmethod
+    def draws(self, num_draws: int, seed: int = 0) -> Draws:
+        """Draw from q, with both log densities; the same seed gives the same bits."""
+
+    def family(self) -> Family | None:
+        """Return the same q as a member of one of vicheck's own families, where it is one."""
+        return None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,10 +51,14 @@ class Draws:
     unnormalized: str = ""
     """Why ``log_q`` lacks its constant, where it does: khat and the weights need none, but the ELBO
     and the evidence do."""
-    status: FitStatus = FitStatus.CONVERGED
-    """How the fit ended, as far as it is known; `vicheck.vsbc` counts it."""
+    status: FitStatus = FitStatus.UNKNOWN
+    """How the fit ended, as far as its library says so; `vicheck.vsbc` counts it."""
     elbo_trace: Floats = field(default_factory=lambda: np.empty(0))
     """Estimates of the ELBO as the fit went along, where they are known."""
+    model: Model | None = None
+    """The model with its data, where the library's own could be read."""
+    q: Approximation | None = None
+    """What the draws come from, where more of them can be had."""
 
     def __post_init__(self) -> None:
         arrays = {name: np.asarray(value, float) for name, value in self.values.items()}
@@ -46,12 +68,12 @@ class Draws:
         num_draws = len(self.log_p)
         if np.shape(self.log_p) != (num_draws,) or np.shape(self.log_q) != (num_draws,):
             raise ValueError(
-                "log_p and log_q must have one value a draw, got shapes "
+                "log_p and log_q must have one value per draw, got shapes "
                 f"{np.shape(self.log_p)} and {np.shape(self.log_q)}"
             )
         lengths = {name: len(array) if np.ndim(array) else 0 for name, array in self.values.items()}
         if not sum(np.size(array) for array in self.values.values()):
-            raise ValueError("draws must hold at least one number a draw, got none")
+            raise ValueError("draws must hold at least one number per draw, got none")
         kept = max(lengths.values())
         for name, length in lengths.items():
             if length != kept or kept > num_draws:
@@ -68,3 +90,11 @@ class Draws:
     def __repr__(self) -> str:
         names = ", ".join(f"{name} {np.shape(array)[1:]}" for name, array in self.values.items())
         return f"Draws({self.title or 'of an approximation'}: {self.num_draws} of {names})"
+
+
+def require_count(name: str, value: object, least: int = 1) -> int:
+    """Return an integer argument, or raise when it is none or too small."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        what = "a positive integer" if least == 1 else f"an integer from {least} on"
+        raise ValueError(f"{name} must be {what}, got {value!r}")
+    return int(value)

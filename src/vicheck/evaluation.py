@@ -1,175 +1,300 @@
-"""Draws from q with both log densities, in chunks that bound the memory."""
+"""Draws from q with both log densities, in chunks that bound the memory: the only place for that.
+
+One loop, `evaluate_in_chunks`, is fed by something that evaluates a chunk: an approximation of
+vicheck's own (`evaluate_draws_of`), draws that are there already (`log_densities`,
+`values_of_draws`), or an adapter. One piece of compiled code, `densities_and_values`, computes
+both densities and the quantities from noise, for checks and for calibrations.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.model import Data, Model, Program, labels
-from vicheck.runtime.compiling import Traced, compiled
+from vicheck.model import Data, Model, Program
+from vicheck.quantities import Quantities
+from vicheck.runtime.compiling import compiled
 from vicheck.runtime.interrupts import check_interrupt
 
 if TYPE_CHECKING:
     from vicheck.vi.families.family import Family
 
-__all__ = ["Chunk", "Derivation", "Evaluator"]
+__all__ = [
+    "BLOCKS",
+    "CHUNKS",
+    "SEPARATE_CHUNKS",
+    "TORCH_BATCHES",
+    "Evaluated",
+    "Sizes",
+    "chunk_size",
+    "densities_and_values",
+    "evaluate_draws_of",
+    "evaluate_in_chunks",
+    "kept_draws",
+    "log_densities",
+    "rows_in_chunks",
+    "values_of_draws",
+    "width_of",
+]
 
 Floats = NDArray[np.float64]
 
-
-@dataclass(frozen=True)
-class Derivation(Traced):
-    """Quantities of the parameters of one draw: some of the model's own, or what functions make."""
-
-    functions: tuple[tuple[str, Callable[..., Any]], ...] = ()
-    picked: tuple[str, ...] = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the quantities, in order."""
-        return self.picked or tuple(name for name, _ in self.functions)
-
-    def __call__(self, theta: dict[str, jax.Array]) -> dict[str, jax.Array]:
-        """Return the quantities by name."""
-        if self.picked:
-            return {name: theta[name] for name in self.picked}
-        return {name: jnp.asarray(of(theta), float) for name, of in self.functions}
-
-    def traces(self, use: str, data: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the quantities as a function of z and data, and shapes of these."""
-        program, given = data
-        return partial(_quantities, program, self), program.traces("constrain", given)[1]
-
-
+_KEPT_BYTES = 2**30
+"""Quantities are kept for as many draws as fit into this; densities for all."""
 _CHUNK_BYTES = 2**28
 _COPIES = 6
 """How many arrays of the size of draws and observations an evaluation holds at a time, roughly."""
-_MAX_CHUNK = 8192
 
 
-@dataclass(frozen=True, eq=False)
-class Chunk:
-    """Some of the draws."""
+class Sizes(NamedTuple):
+    """How many draws are evaluated together."""
+
+    numbers: int = _CHUNK_BYTES // (8 * _COPIES)
+    """Draws times numbers for each draw."""
+    largest: int = 8192
+    least: int = 1
+    even: bool = True
+    """Whether all chunks have about the same size, so that few draws are wasted."""
+
+
+CHUNKS = Sizes()
+SEPARATE_CHUNKS = Sizes(largest=4096, even=False)
+"""Where random numbers depend on the size of the chunk they are made in: it is always the same."""
+TORCH_BATCHES = Sizes(numbers=2**21, largest=2**62, even=False)
+BLOCKS = Sizes(numbers=2**18, largest=2**62, least=64)
+"""Within compiled code that goes through many fits: some megabytes. Matrix products want rows."""
+
+
+class _Values(Protocol):
+    """What is computed for each draw beside its densities."""
+
+    @property
+    def num_values(self) -> int: ...
+
+    def at(self, program: Program, q: Any, z: jax.Array, data: Data) -> jax.Array: ...
+
+
+class Evaluated(NamedTuple):
+    """Draws from q."""
 
     log_p: Floats
     log_q: Floats
     values: Floats
-    """The quantities, shape ``(n, Q)``; no columns when they were not asked for. For a mixture the
-    log density of each member."""
+    """The quantities asked for, shape ``(n, Q)``, of the first draws: as many as are kept."""
 
 
-class Evaluator:
-    """Evaluates draws from one or several approximations of the same posterior.
+def chunk_size(num_draws: int, width: int, sizes: Sizes = CHUNKS) -> int:
+    """Return how many draws are evaluated together.
 
-    With several, draws come from their mixture in the given parts, and ``log_q`` is the mixture's.
+    Parameters
+    ----------
+    num_draws
+        Draws in all.
+    width
+        Numbers for each draw: parameters, and observations that they are compared with.
+    sizes
+        The bounds.
+    """
+    most = max(sizes.least, min(sizes.largest, num_draws, sizes.numbers // max(1, width)))
+    if not sizes.even:
+        return most
+    return -(-num_draws // -(-num_draws // most))
+
+
+def kept_draws(num_draws: int, num_values: int) -> int:
+    """Return for how many draws quantities are kept, of so many numbers each."""
+    return min(num_draws, max(1, _KEPT_BYTES // (8 * max(1, num_values))))
+
+
+def width_of(model: Model) -> int:
+    """Return how many numbers the density of one draw needs: parameters, and rows of the data."""
+    leaves = jax.tree.leaves(model.data)
+    return model.dim + sum(np.shape(leaf)[0] for leaf in leaves if np.ndim(leaf))
+
+
+def evaluate_in_chunks(
+    draw: Callable[[int], Any],
+    evaluate: Callable[[Any, bool], tuple[Any, Any]],
+    num_draws: int,
+    size: int,
+    kept: int,
+) -> tuple[Any, Any]:
+    """Evaluate draws chunk by chunk, with a look for Ctrl-C between them, and join the chunks.
+
+    Parameters
+    ----------
+    draw
+        Returns what the draws of a chunk are made of, by the chunk's number.
+    evaluate
+        Returns, from that, a tree of arrays wanted for all draws and a tree of arrays wanted for
+        those that are kept, draws first. The second argument says whether the latter are wanted
+        for this chunk. It may return before the numbers are there, as JAX does. Rows beyond the
+        last draw are cut off.
+    num_draws, size, kept
+        Draws in all, in each chunk, and to keep.
+
+    Returns
+    -------
+    tuple
+        Both trees, with arrays of ``num_draws`` and of ``kept`` rows.
+    """
+    of_all, of_kept = _Rows(num_draws), _Rows(kept)
+    waiting = None
+    for index, start in enumerate(range(0, num_draws, size)):
+        check_interrupt()
+        noise = draw(index)
+        # JAX has evaluated the chunk before meanwhile; never more than one at a time.
+        if waiting is not None:
+            of_all.add(waiting[0])
+            of_kept.add(waiting[1])
+        waiting = evaluate(noise, start < kept)
+    assert waiting is not None
+    of_all.add(waiting[0])
+    of_kept.add(waiting[1])
+    return of_all.tree, of_kept.tree
+
+
+class _Rows:
+    """Trees of arrays, joined along their first axis up to a number of rows."""
+
+    def __init__(self, num_rows: int) -> None:
+        self.num_rows, self.filled = num_rows, 0
+        self.tree: Any = None
+
+    def add(self, tree: Any) -> None:
+        parts = jax.tree.map(np.asarray, tree)
+        leaves = jax.tree.leaves(parts)
+        count = min(self.num_rows - self.filled, len(leaves[0])) if leaves else 0
+        if self.tree is None:
+            whole = jax.tree.map(
+                lambda part: np.empty((self.num_rows, *part.shape[1:]), part.dtype), parts
+            )
+            # JAX sorts names; ours come in the order of the model.
+            self.tree = {name: whole[name] for name in tree} if isinstance(tree, dict) else whole
+        if not count:
+            return
+        rows = slice(self.filled, self.filled + count)
+        for whole, part in zip(jax.tree.leaves(self.tree), leaves, strict=True):
+            whole[rows] = part[:count]
+        self.filled += count
+
+
+def evaluate_draws_of(
+    model: Model, q: Family, quantities: _Values, num_draws: int, seed: int
+) -> Evaluated:
+    """Draw from q and evaluate both densities and the quantities, in double precision.
+
+    The same seed gives the same bits.
+    """
+    size = chunk_size(num_draws, width_of(model))
+    kept = kept_draws(num_draws, quantities.num_values)
+    data = jax.tree.map(jnp.asarray, model.data)
+
+    def draw(index: int) -> Floats:
+        return q.draw_noise(np.random.default_rng((seed, index)), size)
+
+    def evaluate(noise: Floats, keep: bool) -> tuple[Any, Any]:
+        what = (model.program, quantities if keep else _NOTHING)
+        log_p, log_q, values = _evaluate(what, q, noise, data)
+        return (log_p, log_q), values
+
+    (log_p, log_q), values = evaluate_in_chunks(draw, evaluate, num_draws, size, kept)
+    return Evaluated(log_p, log_q, values)
+
+
+_NOTHING = Quantities()
+
+
+@compiled("log_density")
+def _evaluate(
+    what: tuple[Program, _Values], q: Family, noise: Any, data: Data
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    program, quantities = what
+    return densities_and_values(program, quantities, q, noise, data)
+
+
+def densities_and_values(
+    program: Program,
+    quantities: _Values,
+    q: Family,
+    noise: jax.Array,
+    data: Data,
+    truth: jax.Array | None = None,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Return log p, log q and the quantities at draws made of noise; for use in compiled code.
+
+    A true z, where there is one, comes before the draws: so compiled code holds the model once.
+    """
+    z, log_q = jax.vmap(q.transform_and_log_prob)(noise)
+    if truth is not None:
+        z = jnp.concatenate([truth[None], z])
+        log_q = jnp.concatenate([q.log_prob(truth)[None], log_q])
+    log_p = jax.vmap(program.log_density, (0, None))(z, data)
+    return log_p, log_q, jax.vmap(lambda z: quantities.at(program, q, z, data))(z)
+
+
+def log_densities(log_density: Callable[[Any], Any], draws: Any, num_draws: int) -> Floats:
+    """Return a log density, written in JAX for one draw, at each of the draws, a tree of arrays."""
+    one = jax.tree.map(lambda leaf: leaf[0], draws)
+    shape = jax.eval_shape(log_density, one)
+    if getattr(shape, "shape", None) != ():
+        raise ValueError(f"log_density must return one number for a draw, got {shape}")
+    vectorised = jax.jit(jax.vmap(log_density))
+    size = chunk_size(num_draws, _numbers_in(one), SEPARATE_CHUNKS)
+    (log_p,), _ = evaluate_in_chunks(
+        rows_in_chunks(draws, num_draws, size),
+        lambda rows, _: ((vectorised(rows),), ()),
+        num_draws,
+        size,
+        0,
+    )
+    return np.asarray(log_p, np.float64)
+
+
+def rows_in_chunks(draws: Any, num_draws: int, size: int) -> Callable[[int], Any]:
+    """Return the chunks of draws, a tree of arrays, by number.
+
+    The last is filled up by its last row: compiled code is for one length.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        members: tuple[Family, ...],
-        derive: Derivation | None,
-        num_draws: int,
-        seed: int,
-        parts: Floats | None = None,
-    ) -> None:
-        self.program, self.members, self.derive = model.program, members, derive
-        self.data = jax.tree.map(jnp.asarray, model.data)
-        self.num_draws, self.seed = num_draws, seed
-        width = model.dim + sum(np.size(leaf) for leaf in _observations(model))
-        bound = max(1, min(_MAX_CHUNK, _CHUNK_BYTES // (8 * _COPIES * width)))
-        num_chunks = -(-num_draws // bound)
-        self.chunk = -(-num_draws // num_chunks)
-        self.parts = np.ones(1) if parts is None else parts / parts.sum()
-        self.owner = _owners(self.chunk, self.parts)
-        shapes = jax.eval_shape(
-            partial(_quantities, self.program, derive), jnp.zeros(model.dim), self.data
-        )
-        order = _in_order(self.program, shapes) if derive is None else derive.names
-        self.shapes = {name: tuple(shapes[name].shape) for name in order}
-        self.labels = labels(self.shapes)
+    def chunk(index: int) -> Any:
+        rows = np.minimum(np.arange(index * size, (index + 1) * size), num_draws - 1)
+        return jax.tree.map(lambda leaf: np.asarray(leaf)[rows], draws)
 
-    def chunks(self, num_values: int) -> Iterator[Chunk]:
-        """Yield the draws, those up to a number with their quantities."""
-        waiting: Any = None
-        for index, start in enumerate(range(0, self.num_draws, self.chunk)):
-            check_interrupt()
-            names = tuple(self.shapes) if start < num_values else ()
-            # XLA evaluates the chunk before meanwhile; never more than one at a time.
-            rng = np.random.default_rng((self.seed, index))
-            noise = rng.standard_normal((self.chunk, self.members[0].noise_dim))
-            ready = None if waiting is None else [np.asarray(array) for array in waiting]
-            waiting = _evaluate(
-                (self.program, self.derive, names),
-                self.members,
-                self.parts,
-                self.owner,
-                noise,
-                self.data,
-            )
-            if ready is not None:
-                yield Chunk(*ready)
-        size = self.num_draws - start
-        yield Chunk(*(np.asarray(array)[:size] for array in waiting))
+    return chunk
 
 
-@compiled("log_density", "constrain")
-def _evaluate(
-    what: tuple[Program, Derivation | None, tuple[str, ...]],
-    members: tuple[Family, ...],
-    parts: Any,
-    owner: Any,
-    noise: Any,
-    data: Data,
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    program, derive, names = what
-    if len(members) == 1:
-        z, log_q = jax.vmap(members[0].transform_and_log_prob)(noise)
-    else:
-        candidates = jnp.stack([jax.vmap(q.transform)(noise) for q in members])
-        z = candidates[owner, jnp.arange(len(noise))]
-        each = jnp.stack([jax.vmap(q.log_prob)(z) for q in members], axis=-1)
-        log_q = jax.nn.logsumexp(each, axis=-1, b=parts)
-    log_p = jax.vmap(program.log_density, (0, None))(z, data)
-    if len(members) > 1:
-        return log_p, log_q, each
-
-    def row(z: jax.Array) -> jax.Array:
-        if not names:
-            return jnp.zeros((0,), z.dtype)
-        values = _quantities(program, derive, z, data)
-        return jnp.concatenate([jnp.ravel(values[name]) for name in names])
-
-    return log_p, log_q, jax.vmap(row)(z)
+def _numbers_in(tree: Any) -> int:
+    return sum(int(np.size(leaf)) for leaf in jax.tree.leaves(tree))
 
 
-def _owners(size: int, parts: Floats) -> NDArray[np.intp]:
-    """Share draws out in given parts, in random order: any number of the first is a fair share."""
-    ends = np.rint(np.cumsum(parts) * size).astype(int)
-    owner = np.searchsorted(ends, np.arange(size), side="right")
-    return np.random.default_rng(0).permutation(owner)
+def values_of_draws(
+    program: Program, quantities: Quantities, theta: Mapping[str, Any], data: Data
+) -> Floats:
+    """Return quantities, shape ``(n, Q)``, at named draws of all parameters of a program."""
+    num_draws = len(next(iter(theta.values())))
+    width = sum(np.size(array) for array in theta.values()) // num_draws
+    size = chunk_size(num_draws, width)
+    _, values = evaluate_in_chunks(
+        rows_in_chunks(dict(theta), num_draws, size),
+        lambda rows, _: ((), _values_at((program, quantities), rows, data)),
+        num_draws,
+        size,
+        num_draws,
+    )
+    return np.asarray(values, np.float64)
 
 
-def _quantities(
-    program: Program, derive: Derivation | None, z: jax.Array, data: Data
-) -> dict[str, jax.Array]:
-    theta = program.constrain(z, data)
-    return theta if derive is None else derive(theta)
+@compiled()
+def _values_at(what: tuple[Program, Quantities], theta: Mapping[str, Any], data: Data) -> jax.Array:
+    program, quantities = what
 
+    def of_draw(one: Mapping[str, Any]) -> jax.Array:
+        return quantities.at(program, None, program.unconstrain(one, data), data)
 
-def _in_order(program: Program, shapes: dict[str, Any]) -> list[str]:
-    """Parameters in the order of the model, then what is derived from them."""
-    first = [name for name, _ in program.layout if name in shapes]
-    return first + [name for name in shapes if name not in first]
-
-
-def _observations(model: Model) -> list[Any]:
-    """Return what the density computes a number for, as far as one can tell: the data's rows."""
-    return [np.empty(np.shape(leaf)[:1]) for leaf in jax.tree.leaves(model.data) if np.ndim(leaf)]
+    return jax.vmap(of_draw)(theta)

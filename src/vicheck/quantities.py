@@ -1,9 +1,17 @@
-"""Which quantities a calibration is about, fixed before any data is simulated."""
+"""The one contract for what is looked at, in `check`, `check_draws`, `vsbc` and the command line.
+
+Names as ArviZ prints them (``theta`` for a whole array, ``theta[0]`` for an element),
+``log_likelihood`` for the joint log likelihood, and functions of the named parameters of one draw,
+with the data as an optional second argument.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,111 +24,279 @@ from vicheck.errors import ModelError
 from vicheck.model import Data, Model, Program, labels
 from vicheck.runtime.compiling import Traced
 
-__all__ = ["LIKELIHOOD", "Quantities", "choose_quantities"]
+__all__ = [
+    "LIKELIHOOD",
+    "Quantities",
+    "Quantity",
+    "Spec",
+    "call_on_draw",
+    "choose_quantities",
+    "failed_on_draw",
+    "has_likelihood",
+    "named_quantities",
+    "needs_data",
+    "reported_quantities",
+    "require_numbers",
+    "require_spec",
+    "unique_labels",
+]
 
 LIKELIHOOD = "log_likelihood"
 """The joint log likelihood, the data-dependent quantity of Modrak et al. (2023)."""
 
-Spec = Sequence[str] | Mapping[str, Callable[..., Any]]
+Spec = Collection[str] | Mapping[str, Callable[..., Any]]
+"""What ``quantities=`` takes: names, or functions by name."""
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A named scalar or array of one draw: an array, one of its elements, or a function."""
+
+    name: str
+    shape: tuple[int, ...]
+    array: str = ""
+    """Of the parameters and what is derived from them; empty for a function or the likelihood."""
+    element: int | None = None
+    """Place in the flat array; None for all of it."""
+    function: Callable[..., Any] | None = None
+
+    @property
+    def is_likelihood(self) -> bool:
+        """Whether it is the joint log likelihood."""
+        return not self.array and self.function is None
+
+    def value(self, theta: Mapping[str, Any], data: Data | None) -> Any:
+        """Return the value for the parameters of one draw."""
+        if self.function is not None:
+            return call_on_draw(self.function, theta, data)
+        array = theta[self.array]
+        return array if self.element is None else array.ravel()[self.element]
 
 
 @dataclass(frozen=True)
 class Quantities(Traced):
-    """Entries of z, whose probabilities are exact, and quantities that draws are needed for."""
+    """What draws are looked at for; and entries of z, whose calibration probabilities are exact."""
 
-    coordinates: tuple[int, ...]
+    drawn: tuple[Quantity, ...] = ()
+    """What is computed for each draw, in order."""
+    coordinates: tuple[int, ...] = ()
     """Entries of z."""
-    falling: tuple[bool, ...]
+    falling: tuple[bool, ...] = ()
     """Whether the parameter falls where its entry of z rises."""
-    exact_names: tuple[str, ...]
-    picked: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    """Values that the model derives, and which of their elements."""
-    functions: tuple[tuple[str, Callable[..., Any]], ...] = ()
-    drawn_names: tuple[str, ...] = ()
-    """Names of all that draws are needed for, in order; the likelihood comes last."""
+    exact_names: tuple[str, ...] = ()
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of what is computed for each draw, by name."""
+        return {each.name: each.shape for each in self.drawn}
+
+    @property
+    def drawn_names(self) -> tuple[str, ...]:
+        """Name of each number that is computed for each draw."""
+        return labels(self.shapes)
+
+    @property
+    def num_values(self) -> int:
+        """How many numbers are computed for each draw."""
+        return sum(math.prod(each.shape) for each in self.drawn)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all quantities."""
+        """Names of all quantities: exact ones first."""
         return self.exact_names + self.drawn_names
 
     def traces(self, use: str, data: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Return the quantities that are drawn as a function of z and data, and shapes of these."""
         program, given = data
-        return partial(self.drawn, program), program.traces("constrain", given)[1]
+        return partial(self.at, program, None), program.traces("constrain", given)[1]
 
     def exact(self, cdf: Any) -> Any:
         """Return the calibration probabilities of the entries of z from their CDF at the truth."""
         chosen = cdf[..., np.array(self.coordinates, int)]
         return np.where(np.array(self.falling, bool), 1.0 - chosen, chosen)
 
-    def drawn(self, program: Program, z: jax.Array, data: Data) -> jax.Array:
-        """Return the other quantities at z as one vector."""
-        parts = []
-        if self.picked or self.functions:
+    def at(self, program: Program, q: Any, z: jax.Array, data: Data) -> jax.Array:
+        """Return what is computed at z as one vector; it does not depend on q."""
+        if not self.drawn:
+            return jnp.zeros(0, z.dtype)
+        theta: Mapping[str, Any] = {}
+        if not all(each.is_likelihood for each in self.drawn):
             theta = program.constrain(z, data)
-            parts += [jnp.ravel(theta[name])[np.array(where)] for name, where in self.picked]
-            parts += [jnp.ravel(jnp.asarray(_call(f, theta, data))) for _, f in self.functions]
-        if LIKELIHOOD in self.drawn_names:
-            sites = program.log_likelihood(z, data).values()
-            parts.append(jnp.sum(jnp.stack([jnp.sum(site) for site in sites]))[None])
-        return jnp.concatenate(parts) if parts else jnp.zeros(0, z.dtype)
+        parts = []
+        for each in self.drawn:
+            if each.is_likelihood:
+                sites = program.log_likelihood(z, data).values()
+                parts.append(jnp.sum(jnp.stack([jnp.sum(site) for site in sites]))[None])
+            else:
+                parts.append(jnp.ravel(jnp.asarray(each.value(theta, data), z.dtype)))
+        return jnp.concatenate(parts)
 
 
-def choose_quantities(model: Model, data: Data, spec: Spec | None) -> Quantities:
-    """Resolve names and functions, or say what there is.
+def choose_quantities(
+    model: Model, data: Data, spec: Spec | None, *, exact: bool = True
+) -> Quantities:
+    """Resolve what a calibration is about, or say what there is.
 
     Parameters
     ----------
     model, data
         The model, and data of the right shapes.
     spec
-        None for every element of every parameter and the joint log likelihood; names of parameters,
-        of their elements and of derived values; or functions of the parameters, or of parameters
-        and data.
+        None for every element of every parameter and the joint log likelihood.
+    exact
+        Whether the marginal distribution functions of the approximations are known; otherwise
+        every quantity is ranked among draws.
     """
     program = model.program
+    if isinstance(spec, Mapping):
+        require_spec(spec)
+        return Quantities(_of_functions(model, data, spec))
+    places = _entries(program) if exact else {}
+    likelihood = has_likelihood(program, model.dim, data)
+    if spec is None:
+        joint = [name for name, _ in program.layout if name not in places]
+        spec = [*places, *joint, *([LIKELIHOOD] if likelihood else [])]
+    shapes = _shapes(model, data)
+    # Exact ones come first, the likelihood last.
+    chosen = named_quantities(spec, shapes, likelihood=likelihood, owner="the model")
+    entries = {
+        label: places[each.array][label]
+        for each in chosen
+        if each.array in places
+        for label in labels({each.name: each.shape})
+    }
+    rest = sorted(
+        (each for each in chosen if each.array not in places), key=lambda each: each.is_likelihood
+    )
+    return Quantities(
+        tuple(rest),
+        tuple(index for index, _ in entries.values()),
+        tuple(falls for _, falls in entries.values()),
+        tuple(entries),
+    )
+
+
+def reported_quantities(model: Model, spec: Spec | None) -> Quantities:
+    """Resolve what a check reports on: by default all parameters and what is derived from them."""
+    if isinstance(spec, Mapping):
+        require_spec(spec)
+        return Quantities(_of_functions(model, model.data, spec))
+    shapes = _shapes(model, model.data)
+    if spec is None:
+        chosen = tuple(Quantity(name, shape, name) for name, shape in shapes.items())
+    else:
+        likelihood = has_likelihood(model.program, model.dim, model.data)
+        chosen = named_quantities(spec, shapes, likelihood=likelihood, owner="the model")
+    return Quantities(chosen)
+
+
+def require_spec(spec: Any) -> None:
+    """Raise unless ``quantities`` holds names, or functions by name."""
     if isinstance(spec, str):
         raise TypeError(f"quantities must be a list of names, got the string {spec!r}")
-    if spec is not None and not isinstance(spec, Mapping | Collection):
+    if not isinstance(spec, Mapping | Collection):
         raise TypeError(
             "quantities must be a list of names or a dictionary of functions, got "
             f"{type(spec).__name__}"
         )
-    if spec is not None and not len(spec):
+    if not len(spec):
         raise ValueError("quantities must hold at least one name or function, got none")
-    if isinstance(spec, Mapping):
-        return _of_functions(program, model.dim, data, spec)
-    entries = _entries(program)
-    shapes = {
-        name: value.shape
-        for name, value in jax.eval_shape(program.constrain, jnp.zeros(model.dim), data).items()
+    if not isinstance(spec, Mapping):
+        return
+    for name, function in spec.items():
+        if not callable(function):
+            raise TypeError(
+                f"quantities[{name!r}] must be a function, got {type(function).__name__}"
+            )
+
+
+def named_quantities(
+    names: Collection[str], shapes: Shapes, *, likelihood: bool, owner: str
+) -> tuple[Quantity, ...]:
+    """Resolve names among arrays of given shapes; ``owner`` has them, in an error's words.
+
+    Elements of an array that is asked for as a whole are part of it, and do not come twice.
+    """
+    require_spec(names)
+    places = {
+        label: (array, index)
+        for array, shape in shapes.items()
+        for index, label in enumerate(labels({array: shape}))
     }
-    derived = {name: labels({name: shape}) for name, shape in shapes.items() if name not in entries}
-    likelihood = [LIKELIHOOD] if _has_likelihood(program, model.dim, data) else []
-    joint = [name for name, _ in program.layout if name not in entries]
-    chosen = [*entries, *joint, *likelihood] if spec is None else list(dict.fromkeys(spec))
-    exact: dict[str, tuple[int, bool]] = {}
-    picked: dict[str, list[int]] = {}
-    for name in chosen:
-        array, elements = _find(name, {key: tuple(own) for key, own in entries.items()} | derived)
-        if array in entries:
-            exact |= {label: entries[array][label] for label in elements}
-        elif array:
-            picked.setdefault(array, []).extend(derived[array].index(label) for label in elements)
-        elif name not in likelihood:
-            known = [*entries, *derived, *likelihood]
-            raise ValueError(f"quantities has {name!r}, but the model has: {', '.join(known)}")
-    picks = tuple((array, tuple(dict.fromkeys(where))) for array, where in picked.items())
-    return Quantities(
-        tuple(index for index, _ in exact.values()),
-        tuple(falls for _, falls in exact.values()),
-        tuple(exact),
-        picks,
-        (),
-        tuple(derived[array][index] for array, where in picks for index in where)
-        + tuple(name for name in likelihood if name in chosen),
+    chosen = []
+    names = dict.fromkeys(_spelled(name) for name in names)
+    for name in names:
+        if name in shapes:
+            chosen.append(Quantity(name, tuple(shapes[name]), name))
+        elif name in places:
+            array, index = places[name]
+            if array not in names:
+                chosen.append(Quantity(name, (), array, index))
+        elif name == LIKELIHOOD and likelihood:
+            chosen.append(Quantity(LIKELIHOOD, ()))
+        else:
+            known = [*shapes, *([LIKELIHOOD] if likelihood else [])]
+            has = "have" if owner.endswith("s") else "has"
+            raise ValueError(f"quantities has {name!r}, but {owner} {has}: {', '.join(known)}")
+    return tuple(chosen)
+
+
+def call_on_draw(function: Callable[..., Any], theta: Mapping[str, Any], data: Data | None) -> Any:
+    """Call a user's function, with the data if it takes them."""
+    return function(theta, data) if needs_data(function) else function(theta)
+
+
+def needs_data(function: Callable[..., Any]) -> bool:
+    """Whether a function has a second argument for the data.
+
+    A default is a value of the user's own, as in functions that a loop makes.
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # some functions written in C have no signature
+        return False
+    return any(each.default is each.empty or each.name == "data" for each in parameters[1:])
+
+
+def require_numbers(name: str, kind: str, dtype: Any, shape: tuple[int, ...]) -> None:
+    """Raise unless a function returned numbers, or truth values, which count as 0 and 1."""
+    if kind not in "biuf" or not math.prod(shape):
+        raise ValueError(
+            f"quantities[{name!r}] must return numbers, at least one, got an array of type "
+            f"{dtype} and shape {shape}"
+        )
+
+
+def failed_on_draw(name: str, error: Exception) -> ValueError:
+    """Return what to say of a function that raises."""
+    return ValueError(
+        f"quantities[{name!r}] fails on the parameters of one draw: {type(error).__name__}: {error}"
     )
+
+
+def unique_labels(shapes: Shapes) -> tuple[str, ...]:
+    """Return the name of each scalar, or raise when two have the same."""
+    names = labels(shapes)
+    name, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        raise ValueError(f"quantities must have different names, got {name!r} twice")
+    return names
+
+
+def _spelled(name: Any) -> Any:
+    """Return a name as ArviZ prints it, with a space after each comma; nothing else is changed."""
+    return re.sub(r",\s*", ", ", name) if isinstance(name, str) else name
+
+
+def _shapes(model: Model, data: Data) -> dict[str, tuple[int, ...]]:
+    """Return shapes of the parameters, in the model's order, and of what is derived from them."""
+    program = model.program
+    values = jax.eval_shape(program.constrain, jnp.zeros(model.dim), data)
+    first = [name for name, _ in program.layout if name in values]
+    order = first + [name for name in values if name not in first]
+    return {name: tuple(values[name].shape) for name in order}
 
 
 def _entries(program: Program) -> dict[str, dict[str, tuple[int, bool]]]:
@@ -139,52 +315,27 @@ def _entries(program: Program) -> dict[str, dict[str, tuple[int, bool]]]:
 
 
 def _of_functions(
-    program: Program, dim: int, data: Data, functions: Mapping[str, Callable[..., Any]]
-) -> Quantities:
-    names: list[str] = []
+    model: Model, data: Data, functions: Mapping[str, Callable[..., Any]]
+) -> tuple[Quantity, ...]:
+    chosen = []
     for name, function in functions.items():
-        if not callable(function):
-            raise TypeError(
-                f"quantities[{name!r}] must be a function, got {type(function).__name__}"
-            )
 
         def value(z: jax.Array, data: Data, function: Callable[..., Any] = function) -> Any:
-            return jnp.asarray(_call(function, program.constrain(z, data), data))
+            theta = model.program.constrain(z, data)
+            return jnp.asarray(call_on_draw(function, theta, data))
 
         try:
-            shape = jax.eval_shape(value, jnp.zeros(dim), data)
+            found = jax.eval_shape(value, jnp.zeros(model.dim), data)
         except Exception as error:  # whatever a user's function can raise
-            raise ValueError(
-                f"quantities[{name!r}] fails on the parameters of one draw: "
-                f"{type(error).__name__}: {error}"
-            ) from error
-        if shape.dtype.kind not in "iuf" or not shape.size:
-            raise ValueError(
-                f"quantities[{name!r}] must return numbers, at least one, got an array of type "
-                f"{shape.dtype} and shape {shape.shape}"
-            )
-        names += labels({name: shape.shape})
-    return Quantities((), (), (), (), tuple(functions.items()), tuple(names))
+            raise failed_on_draw(name, error) from error
+        require_numbers(name, found.dtype.kind, found.dtype, found.shape)
+        chosen.append(Quantity(name, tuple(found.shape), function=function))
+    unique_labels({each.name: each.shape for each in chosen})
+    return tuple(chosen)
 
 
-def _find(name: str, known: Mapping[str, tuple[str, ...]]) -> tuple[str, tuple[str, ...]]:
-    """Return the array of a name and which elements it means: all of it, one, or nothing."""
-    for array, elements in known.items():
-        if name == array:
-            return array, elements
-        if name in elements:
-            return array, (name,)
-    return "", ()
-
-
-def _call(function: Callable[..., Any], theta: Mapping[str, Any], data: Data) -> Any:
-    parameters = list(inspect.signature(function).parameters.values())
-    # A default is a value of the user's own, as in functions that a loop makes.
-    takes_data = any(each.default is each.empty or each.name == "data" for each in parameters[1:])
-    return function(theta, data) if takes_data else function(theta)
-
-
-def _has_likelihood(program: Program, dim: int, data: Data) -> bool:
+def has_likelihood(program: Program, dim: int, data: Data) -> bool:
+    """Whether a program knows the likelihood of its data."""
     try:
         return bool(jax.eval_shape(program.log_likelihood, jnp.zeros(dim), data))
     except ModelError:

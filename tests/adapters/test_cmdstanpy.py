@@ -23,7 +23,7 @@ def test_a_fit_has_the_khat_of_its_file(name, kind):
     path = FILES / f"cmdstan_{name}.csv"
     fit = cmdstanpy.from_csv(str(path))
     assert isinstance(fit, kind)
-    assert vicheck.check_cmdstanpy(fit).khat == vicheck.check(vicheck.read_stan_csv(path)).khat
+    assert vicheck.check(fit).khat == vicheck.check(path).khat
 
 
 def test_a_laplace_approximation_has_the_khat_of_its_file(tmp_path, monkeypatch):
@@ -34,7 +34,9 @@ def test_a_laplace_approximation_has_the_khat_of_its_file(tmp_path, monkeypatch)
     fit = cmdstanpy.from_csv("laplace.csv")
     assert isinstance(fit, cmdstanpy.CmdStanLaplace)
     expected = vicheck.check(vicheck.read_stan_csv("laplace.csv")).khat
-    assert vicheck.check_cmdstanpy(fit).khat == expected
+    assert vicheck.check(fit).khat == expected
+    with pytest.raises(TypeError, match="num_draws does not apply to the draws that Stan has"):
+        vicheck.check(fit, num_draws=1000)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +49,4 @@ def test_a_laplace_approximation_has_the_khat_of_its_file(tmp_path, monkeypatch)
 def test_other_fits_are_refused(name, message):
     fit = cmdstanpy.from_csv(str(FILES / f"cmdstan_eight_schools_cp_{name}.csv"))
     with pytest.raises(TypeError, match=message):
-        vicheck.check_cmdstanpy(fit)
-    with pytest.raises(TypeError, match=r"of cmdstanpy, got str$"):
-        vicheck.check_cmdstanpy("output.csv")
+        vicheck.check(fit)

@@ -14,7 +14,13 @@ from scipy import stats
 import vicheck
 from vicheck.adapters.numpyro.guides import still_rising
 from vicheck.errors import ModelError
-from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred, eight_schools_noncentred
+from vicheck.paper.models import (
+    EIGHT_SCHOOLS,
+    eight_schools_centred,
+    eight_schools_noncentred,
+    two_modes,
+)
+from vicheck.vi.modes import Place, search_modes
 
 pytestmark = pytest.mark.usefixtures("compiled_plainly")
 MODELS = {"centred": eight_schools_centred, "noncentred": eight_schools_noncentred}
@@ -104,11 +110,48 @@ def test_what_svi_returns_and_quantities_of_derived_values():
     result = svi.run(jax.random.key(1), 200, progress_bar=False, **EIGHT_SCHOOLS)
     checked = vicheck.check_numpyro(
         eight_schools_noncentred, guide, result, **EIGHT_SCHOOLS, num_draws=1000,
-        quantities={"largest": lambda draws: draws["theta"].max(axis=1)},
+        quantities={"largest": lambda theta: theta["theta"].max()},
     )  # fmt: skip
     assert list(checked.moments.index) == ["largest"]
     assert checked.notes == tuple(filter(None, [still_rising(result.losses)]))
     assert checked.elbo_trace.tolist() == (-np.asarray(result.losses, float)).tolist()
+
+
+def test_a_check_of_a_guide_knows_its_model_and_q():
+    guide = autoguide.AutoNormal(eight_schools_noncentred)
+    params = run(eight_schools_noncentred, guide, **EIGHT_SCHOOLS)
+    check = partial(vicheck.check_numpyro, eight_schools_noncentred, guide, params)
+    checked = check(**EIGHT_SCHOOLS, num_draws=500, seed=4)
+    assert checked.model.coordinates[:2] == ("mu", "tau")
+    more = checked.q.draws(500, seed=4)
+    np.testing.assert_array_equal(more.log_q, checked.log_q)
+    z = np.column_stack([more.values["mu"], np.log(more.values["tau"]), more.values["theta_raw"]])
+    np.testing.assert_allclose(checked.model.log_density(z), more.log_p, rtol=1e-8)
+    some = check(**EIGHT_SCHOOLS, num_draws=100, quantities=["theta[2]", "log_likelihood"])
+    assert some.names == ("theta[2]", "log_likelihood")
+    with_data = check(
+        **EIGHT_SCHOOLS,
+        num_draws=100,
+        quantities={
+            "y": lambda theta, data: jax.scipy.stats.norm.logpdf(
+                data["y"], theta["theta"], data["sigma"]
+            ).sum()
+        },
+    )
+    np.testing.assert_allclose(with_data.draws["y"], some.draws["log_likelihood"], rtol=1e-8)
+
+
+def at_one_mode():
+    numpyro.sample("x", dist.Normal(numpyro.param("loc", 0.0), 0.2))
+
+
+def test_modes_can_be_looked_for_beyond_a_guide():
+    """khat cannot see the other mode, which has a fifth of the mass; the search can."""
+    checked = vicheck.check_numpyro(two_modes, at_one_mode, {"loc": 0.0}, num_draws=2000)
+    assert checked.khat < 0.5
+    z = checked.draws["x"][:, None]  # without a constraint
+    (mode,) = search_modes(checked.model, Place(z.mean(axis=0), z.std(axis=0)))
+    np.testing.assert_allclose(mode.z, [3.0], atol=0.01)
 
 
 def misses_tau(sigma, y=None):

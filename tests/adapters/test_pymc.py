@@ -18,9 +18,9 @@ with warnings.catch_warnings():
     import pytensor
     import pytensor.tensor as pt
 
+
 import vicheck
 from vicheck.adapters.pymc import draws_of_approximation, from_pymc
-from vicheck.checking.foreign import check_pymc
 from vicheck.errors import ModelError
 from vicheck.model import double_precision, simulate_many
 from vicheck.paper import models
@@ -325,7 +325,7 @@ def test_checks_of_pymcs_fits_are_those_of_the_same_q(approximations, method):
     log_q = stats.multivariate_normal(mean, cov).logpdf(z)
     np.testing.assert_allclose(drawn.log_q, log_q, atol=1e-8)
     np.testing.assert_allclose(drawn.log_p, native.log_density(z), atol=1e-8)
-    checked = check_pymc(approx, num_draws=5000, seed=3)
+    checked = vicheck.check(approx, num_draws=5000, seed=3)
     expected = vicheck.check_draws(z, native.log_density(z), log_q)
     assert checked.khat == pytest.approx(expected.khat, abs=1e-6)
     assert checked.elbo_trace.tolist() == (-approx.hist).tolist()
@@ -360,6 +360,25 @@ def test_a_seed_gives_the_same_draws(approximations):
     )
     np.testing.assert_array_equal(first.log_p, again.log_p)
     assert not np.isin(first.log_p, other.log_p).any()
+
+
+@pytest.mark.parametrize("method", ["advi", "fullrank_advi"])
+def test_a_check_of_pymcs_fit_knows_its_model_and_q(approximations, method):
+    checked = vicheck.check(approximations[method], num_draws=500, seed=3)
+    assert checked.model.coordinates[:2] == ("mu", "tau")
+    again = checked.q.draws(500, 3)
+    np.testing.assert_array_equal(again.log_q, checked.log_q)
+    z = np.column_stack([checked.draws["mu"], np.log(checked.draws["tau"]),
+                         checked.draws["theta_raw"]])  # fmt: skip
+    with double_precision():
+        log_q = jax.vmap(checked.q.family().log_prob)(z)
+    np.testing.assert_allclose(log_q, checked.log_q, rtol=1e-8)
+    some = vicheck.check(approximations[method], num_draws=100, quantities=["log_likelihood"])
+    assert np.isfinite(some.values).all()
+
+
+def test_by_default_there_are_ten_thousand_draws(approximations):
+    assert vicheck.check(approximations["advi"]).psis.num_draws == 10_000
 
 
 # ---- pymc-extras
@@ -419,7 +438,7 @@ def pathfinder(samples, log_p, log_q):
 
 def in_context(groups, num_draws=100):
     with normal_model():
-        return draws_of_approximation(xr.DataTree.from_dict(groups), num_draws, 0)
+        return draws_of_approximation(xr.DataTree.from_dict(groups), num_draws)
 
 
 def flat_of(drawn):
@@ -449,20 +468,22 @@ def test_pathfinder_keeps_its_own_draws(rng):
     z = rng.normal(size=(2, 5, 3))
     log_p = from_pymc(normal_model()).log_density(z)
     log_q = rng.normal(size=(2, 5))
-    drawn = in_context(pathfinder(z, log_p, log_q))
+    drawn = in_context(pathfinder(z, log_p, log_q), None)
+    with pytest.raises(TypeError, match="num_draws does not apply to a result of Pathfinder"):
+        in_context(pathfinder(z, log_p, log_q))
     np.testing.assert_array_equal(drawn.log_q, log_q.ravel())
     np.testing.assert_allclose(drawn.log_p, log_p.ravel(), rtol=1e-12)
     np.testing.assert_allclose(flat_of(drawn), z.reshape(-1, 3), rtol=1e-10)
     assert "own path" in drawn.notes[1]
     with pytest.raises(ValueError, match="other log densities than the model in this context"):
-        in_context(pathfinder(z, log_p + 1.0, log_q))
+        in_context(pathfinder(z, log_p + 1.0, log_q), None)
 
 
 def test_results_without_densities_say_what_to_do(rng):
     groups = pathfinder(rng.normal(size=(2, 5, 3)), np.zeros((2, 5)), np.zeros((2, 5)))
     groups["sample_stats"] = groups["sample_stats"].drop_vars("diagnostics_logQ_full")
     with pytest.raises(TypeError, match="importance_sampling=None, store_diagnostics=True"):
-        in_context(groups)
+        in_context(groups, None)
     with pytest.raises(TypeError, match="whose density is known, got a result with the groups"):
         in_context({"posterior": xr.Dataset()})
     with pytest.raises(TypeError, match="call this in the model's context"):
@@ -582,7 +603,7 @@ def test_wrong_types():
 
 
 def test_wrong_numbers(approximations):
-    with pytest.raises(ValueError, match="num_draws must be an integer from 1 on, got 0"):
+    with pytest.raises(ValueError, match="num_draws must be a positive integer, got 0"):
         draws_of_approximation(approximations["advi"], 0, 0)
 
 

@@ -13,7 +13,7 @@ LOOSE = {"num_starts": 1, "sampling_tolerance": 0.1, "tolerance": 0.01, "max_dra
 def test_the_default_solver_is_loose_and_the_others_are_as_they_are():
     model = pair_model()
     own = plan_fits(model, None, None, None, {})
-    assert own == ("mean_field", None, "deterministic", LOOSE, {}, "full_rank")
+    assert own == ("mean_field", None, "deterministic", LOOSE, {}, "full_rank", True)
     assert plan_fits(model, None, None, "stan_advi", {"iter": 9}).options == {"iter": 9}
 
 

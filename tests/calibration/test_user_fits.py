@@ -4,7 +4,9 @@ Statistical tests have fixed seeds and allow four standard errors, or a p-value 
 """
 
 import threading
+from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
@@ -21,6 +23,7 @@ from tests.calibration.problems import (
     pair_posterior,
 )
 from vicheck.calibration.run import vsbc
+from vicheck.results.status import FitStatus
 from vicheck.stats.symmetry import leaving_probability
 
 THETA = ("theta[0]", "theta[1]", "theta[2]", "theta[3]")
@@ -30,6 +33,26 @@ SIZE = 20
 def run(fit, quantities=("theta",), model=None, **options):
     settings = {"num_datasets": SIZE, "chunk_size": SIZE}
     return vsbc(model or independent_model(), fit=fit, quantities=quantities, **settings | options)
+
+
+def test_whether_a_users_fit_has_converged_is_not_known():
+    """Unless it says so: draws with a status of their own, or a fit of vicheck's."""
+
+    def with_status(data, seed):
+        draws = draw_exactly(data, seed)
+        zeros = np.zeros(len(draws["theta"]))
+        return vicheck.Draws(draws, zeros, zeros, status=FitStatus.MAX_ITERATIONS)
+
+    def without_status(data, seed):
+        return replace(with_status(data, seed), status=FitStatus.UNKNOWN)
+
+    def marginals(data, seed):
+        return SimpleNamespace(marginal_cdf=lambda theta: {"theta": np.full(4, 0.5)})
+
+    fits = (draw_exactly, without_status, marginals, with_status)
+    statuses = [set(run(fit, num_datasets=2).status.to_numpy().tolist()) for fit in fits]
+    assert statuses == [{"UNKNOWN"}, {"UNKNOWN"}, {"UNKNOWN"}, {"MAX_ITERATIONS"}]
+    assert vicheck.Draws({"x": np.zeros(3)}, np.zeros(3), np.zeros(3)).status is FitStatus.UNKNOWN
 
 
 # ---- what is right is seldom rejected, what is wrong is found ----

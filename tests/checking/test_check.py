@@ -3,12 +3,14 @@
 import json
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import vicheck
-from vicheck.checking import run
+from vicheck import evaluation
+from vicheck.errors import InputFileError
 from vicheck.paper import models
 
 REFERENCE = Path(__file__).parents[1] / "reference" / "eight_schools_stan.json"
@@ -129,7 +131,7 @@ def test_quantities_by_name_and_by_function(noncentred):
 def test_memory_is_bounded(noncentred, monkeypatch):
     fit = vicheck.fit(noncentred)
     whole = vicheck.check(fit, num_draws=20_000)
-    monkeypatch.setattr(run, "_KEPT_BYTES", 8 * 18 * 3000)
+    monkeypatch.setattr(evaluation, "_KEPT_BYTES", 8 * 18 * 3000)
     part = vicheck.check(fit, num_draws=20_000)
     assert part.khat == whole.khat
     assert part.values.shape == (3000, 18)
@@ -202,14 +204,112 @@ def test_true_errors_beside_estimated_ones(noncentred, exact):
 
 
 def test_what_is_not_a_fit_is_refused(noncentred):
-    with pytest.raises(TypeError, match=r"must come from vicheck.fit, got Model"):
+    with pytest.raises(TypeError, match=r"got Model: fit the model first"):
         vicheck.check(noncentred)
     fit = vicheck.fit(noncentred)
     with pytest.raises(ValueError, match="num_draws must be a positive integer, got 0"):
         vicheck.check(fit, num_draws=0)
     with pytest.raises(ValueError, match="at least one name or function, got none"):
         vicheck.check(fit, quantities=[])
-    with pytest.raises(ValueError, match="quantities has nu, but the model has: mu, tau"):
+    with pytest.raises(ValueError, match="quantities has 'nu', but the model has: mu, tau"):
         vicheck.check(fit, quantities=["nu"])
     with pytest.raises(TypeError, match="must be a list of names, got the string 'mu'"):
         vicheck.check(fit, quantities="mu")
+
+
+def test_quantities_are_those_of_the_one_contract(noncentred):
+    """Elements, the likelihood, functions of parameters and data: what `vsbc` takes."""
+    fit = vicheck.fit(noncentred)
+    names = ["theta[3]", "log_likelihood", "theta[1]", "tau"]
+    some = vicheck.check(fit, num_draws=500, quantities=names)
+    assert some.names == tuple(names)
+    whole = vicheck.check(fit, num_draws=500)
+    np.testing.assert_array_equal(some.draws["theta[3]"], whole.draws["theta"][:, 3])
+
+    def likelihood(theta, data):
+        return jax.scipy.stats.norm.logpdf(data["y"], theta["theta"], data["sigma"]).sum()
+
+    made = vicheck.check(
+        fit, num_draws=500, quantities={"y": likelihood, "large": lambda theta: theta["tau"] > 5.0}
+    )
+    np.testing.assert_allclose(made.draws["y"], some.draws["log_likelihood"], rtol=1e-10)
+    assert set(made.draws["large"]) == {0.0, 1.0}
+    both = vicheck.check(fit, num_draws=500, quantities=["theta[3]", "theta"])
+    assert both.names == tuple(f"theta[{i}]" for i in range(8))
+
+
+def test_a_quantity_that_is_nan_at_some_draws_is_noted(noncentred):
+    checked = vicheck.check(
+        vicheck.fit(noncentred), num_draws=500, quantities={"log_mu": lambda t: jnp.log(t["mu"])}
+    )
+    count = int(np.isnan(checked.values).sum())
+    assert count > 0
+    (note,) = checked.notes
+    assert note == f"log_mu is NaN at {count} of 500 draws: its estimates are unknown."
+    assert np.isnan(checked.moments.loc["log_mu", "psis_mean"])
+    assert checked.moments.loc["log_mu", "use"] == "neither"
+
+
+def test_a_check_knows_its_model_and_q(noncentred, tmp_path):
+    fit = vicheck.fit(noncentred)
+    checked = vicheck.check(fit, num_draws=500)
+    assert checked.q is fit.q
+    assert checked.model.coordinates == noncentred.coordinates
+    checked.save(tmp_path / "check.npz")
+    back = vicheck.Check.load(tmp_path / "check.npz")
+    assert back.model is None
+    assert back.q is None
+
+
+def test_a_saved_check_is_read_back(noncentred, tmp_path):
+    path = tmp_path / "check.npz"
+    checked = vicheck.check(vicheck.fit(noncentred), num_draws=500)
+    checked.save(path)
+    assert str(vicheck.check(path)) == str(vicheck.check(str(path))) == str(checked)
+    with pytest.raises(TypeError, match=r"num_draws and seed do not apply to .*a saved check"):
+        vicheck.check(path, num_draws=5, seed=1)
+
+
+def test_arguments_without_effect_are_refused_by_name(noncentred):
+    z = np.random.default_rng(1).normal(size=(1000, 1))
+    draws = vicheck.Draws({"z": z}, -(z[:, 0] ** 2) / 2, -(z[:, 0] ** 2) / 2)
+    for name, value in {"num_draws": 100_000, "seed": 0, "test_data": {"y": 1.0}}.items():
+        with pytest.raises(TypeError, match=f"^{name} does not apply to .*: leave it out"):
+            vicheck.check(draws, **{name: value})
+    assert vicheck.check(draws).psis.num_draws == 1000
+
+
+def test_reference_draws_are_for_draws_made_elsewhere_too(noncentred, exact):
+    known = vicheck.reference(noncentred, num_draws=200, num_warmup=200, num_chains=2)
+    checked = vicheck.check(vicheck.fit(noncentred), num_draws=5000)
+    drawn = vicheck.Draws(checked.draws, checked.log_p, checked.log_q)
+    table = vicheck.check(drawn, reference=known).moments
+    assert table.loc["mu", "ref_mean"] == pytest.approx(exact[0]["mu"], abs=0.8)
+    assert np.isnan(table.loc["mu", "marginal_khat"])  # the marginals of q are not known
+    other = vicheck.Draws({"z": checked.draws["mu"]}, checked.log_p, checked.log_q)
+    with pytest.raises(ValueError, match="shares no quantity with the draws: it has mu"):
+        vicheck.check(other, reference=known)
+
+
+class Unknown:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        (Unknown(), "check takes a vicheck.Fit, vicheck.Draws, .*got Unknown$"),
+        (np.zeros(3), r"got ndarray: arrays go with vicheck.check_draws"),
+        (3.0, r"got float: arrays go with vicheck.check_draws"),
+        (models.eight_schools_centred, "got function: a guide goes with vicheck.check_numpyro"),
+        (None, "got NoneType"),
+    ],
+)
+def test_unknown_objects_are_told_what_is_accepted(what, message):
+    with pytest.raises(TypeError, match=message):
+        vicheck.check(what)
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path):
+    with pytest.raises(InputFileError, match=r"notes.txt is not a file that can be checked.*\.csv"):
+        vicheck.check(tmp_path / "notes.txt")

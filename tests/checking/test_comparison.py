@@ -1,5 +1,6 @@
 """`compare`: parametrizations and families, ranked."""
 
+import numpy as np
 import pytest
 
 import vicheck
@@ -34,3 +35,50 @@ def test_fits_without_names_are_numbered(schools):
 def test_nothing_to_compare(schools):
     with pytest.raises(ValueError, match="at least one fit or model, got none"):
         vicheck.compare({})
+
+
+def draws(scale):
+    z = scale * np.random.default_rng(1).normal(size=2000)
+    return vicheck.Draws({"z": z}, -(z**2) / 2, -(z**2) / (2 * scale**2) - np.log(scale))
+
+
+def test_anything_that_can_be_checked_can_be_compared(schools, tmp_path):
+    checked = vicheck.check(draws(0.9))
+    checked.save(tmp_path / "saved.npz")
+    result = vicheck.compare(
+        {
+            "model": schools["centred"],
+            "fit": vicheck.fit(schools["non-centred"]),
+            "draws": draws(0.6),
+            "check": checked,
+            "file": tmp_path / "saved.npz",
+            "arviz": checked.to_arviz(),
+        },
+        num_draws=3000,
+        seed=1,
+    )
+    sizes = {name: each.psis.num_draws for name, each in result.checks.items()}
+    assert sizes == dict.fromkeys(("model", "fit"), 3000) | dict.fromkeys(
+        ("draws", "check", "file", "arviz"), 2000
+    )
+    assert result.checks["arviz"].khat == result.checks["file"].khat == checked.khat
+    assert result.table["khat"].is_monotonic_increasing
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"families": ("full_rank",)}, "families does not apply to fits that were made already"),
+        ({"num_starts": 2}, "num_starts does not apply to fits that were made already"),
+        ({"num_draws": 10}, "num_draws does not apply to draws that are there already"),
+        ({"seed": 1}, "seed does not apply to draws that are there already"),
+    ],
+)
+def test_arguments_without_effect_are_refused_by_name(options, message):
+    with pytest.raises(TypeError, match=message):
+        vicheck.compare([draws(0.9), draws(0.8)], **options)
+
+
+def test_families_are_names(schools):
+    with pytest.raises(TypeError, match="families must be a tuple of names, got the string"):
+        vicheck.compare(schools, families="full_rank")

@@ -15,7 +15,7 @@ import vicheck
 from tests.calibration.made import calibration
 from tests.fuzzing import mutations as how
 from vicheck.adapters.arviz import from_arviz
-from vicheck.adapters.model_files import read_data
+from vicheck.adapters.data_files import read_data
 from vicheck.adapters.ratio_files import read_log_ratios
 from vicheck.adapters.stan.csv_files import read_stan_csv
 from vicheck.calibration.store import Store

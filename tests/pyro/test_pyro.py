@@ -16,7 +16,7 @@ from torch.distributions import constraints  # noqa: E402
 
 from vicheck.adapters.numpyro.models import from_numpyro  # noqa: E402
 from vicheck.adapters.pyro import guides as adapter  # noqa: E402
-from vicheck.checking.foreign import check_pyro  # noqa: E402
+from vicheck.checking.libraries import check_pyro  # noqa: E402
 from vicheck.checking.run import check_draws  # noqa: E402
 from vicheck.errors import ModelError  # noqa: E402
 from vicheck.paper import models  # noqa: E402
@@ -301,8 +301,8 @@ def test_plates_constraints_and_modules():
 def test_memory_is_bounded(made, monkeypatch):
     args = regression_data()
     guide = fitted(linear, autoguide.AutoNormal(linear), *args, steps=10)
-    monkeypatch.setattr(adapter, "_BATCH_NUMBERS", 2000)
-    monkeypatch.setattr(adapter, "_KEPT_BYTES", 8 * 4 * 130)
+    monkeypatch.setattr(adapter, "TORCH_BATCHES", adapter.TORCH_BATCHES._replace(numbers=2000))
+    monkeypatch.setattr("vicheck.evaluation._KEPT_BYTES", 8 * 4 * 130)
     sizes = []
     make = getattr(adapter, made)
     if made == "_drawn_one_by_one":

@@ -2,6 +2,7 @@
 
 import json
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -44,26 +45,65 @@ def test_arrays_and_dictionaries_give_the_same(checked):
     assert checked.moments["psis_sd"].to_numpy() == pytest.approx([1.0, 1.0], abs=0.05)
 
 
-def test_quantities_of_all_draws():
+def test_quantities_of_one_draw():
+    """By JAX where it can trace the function, and else one by one."""
     z, log_p, log_q = normal_draws()
-    checked = vicheck.check_draws(
-        z, log_p, log_q, quantities={"norm": lambda z: np.linalg.norm(z, axis=1)}
-    )
-    assert list(checked.moments.index) == ["norm"]
+    quantities = {
+        "traced": lambda theta: jnp.linalg.norm(theta["x"]),
+        "looped": lambda theta: np.linalg.norm(theta["x"]) if theta["x"][0] > -99.0 else 0.0,
+        "vector": lambda theta: theta["x"][::-1],
+        "above": lambda theta: theta["x"][0] > 0.0,
+        "three": lambda theta: 3,
+    }
+    checked = vicheck.check_draws(z, log_p, log_q, quantities=quantities)
+    assert checked.names == ("traced", "looped", "vector[0]", "vector[1]", "above", "three")
+    norm = np.linalg.norm(z, axis=1)
+    np.testing.assert_allclose(checked.draws["traced"], norm, rtol=1e-14)
+    np.testing.assert_allclose(checked.draws["looped"], norm, rtol=1e-14)
+    assert np.array_equal(checked.draws["vector"], z[:, ::-1])
+    assert np.array_equal(checked.draws["above"], z[:, 0] > 0.0)
+    assert (checked.draws["three"] == 3.0).all()
 
 
-def test_functions_of_one_draw_are_refused():
+def test_quantities_by_name():
     z, log_p, log_q = normal_draws()
-    draws = vicheck.Draws({"z": z}, log_p, log_q)
-    for first in (lambda draws: draws["z"][0], lambda draws: 3.0):
-        with pytest.raises(ValueError, match=f"first must have one row for each of the {len(z)}"):
-            vicheck.check(draws, quantities={"first": first})
+    checked = vicheck.check_draws(z, log_p, log_q, quantities=["x[1]"])
+    assert checked.names == ("x[1]",)
+    assert np.array_equal(checked.draws["x[1]"], z[:, 1])
+    both = vicheck.check_draws({"x": z, "y": z[:, 0]}, log_p, log_q, quantities=["y", "x", "x[0]"])
+    assert both.names == ("y", "x[0]", "x[1]")
+
+
+@pytest.mark.parametrize(
+    ("quantities", "error", "message"),
+    [
+        ("x", TypeError, "quantities must be a list of names, got the string 'x'"),
+        ([], ValueError, "quantities must hold at least one name or function, got none"),
+        (["y"], ValueError, "quantities has 'y', but the draws have: x$"),
+        (["x[2]"], ValueError, r"quantities has 'x\[2\]', but the draws have: x$"),
+        (["log_likelihood"], ValueError, "quantities has 'log_likelihood', but the draws have"),
+        ({"a": 3}, TypeError, r"quantities\['a'\] must be a function, got int"),
+        ({"a": lambda t: t["x"].sum(axis=1)}, ValueError, "'a'.* fails on the parameters of one"),
+        (
+            {"a": lambda t: t["y"]},
+            ValueError,
+            "'a'.* fails on the parameters of one draw: KeyError",
+        ),
+        ({"a": lambda t: "high"}, ValueError, "'a'.* must return numbers.*"),
+        ({"a": lambda t: np.zeros(int(t["x"][0] > 0) + 1)}, ValueError, "the same shape for every"),
+        ({"a": lambda t, data: data["y"]}, ValueError, "'a'.* takes the data too, which these"),
+        ({"x": lambda t: t["x"], "x[0]": lambda t: 1.0}, ValueError, r"got 'x\[0\]' twice"),
+    ],
+)
+def test_what_is_no_quantity_of_draws(quantities, error, message):
+    with pytest.raises(error, match=message):
+        vicheck.check_draws(*normal_draws(size=100), quantities=quantities)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"log_q": np.zeros(3)}, "one value a draw, got 4000 and 3"),
+        ({"log_q": np.zeros(3)}, "one value per draw, got 4000 and 3"),
         ({"draws": np.zeros((5, 2))}, r"draws must have shape \(4000, d\).*got shape \(5, 2\)"),
         ({"draws": np.zeros(4000)}, r"draws must have shape \(4000, d\)"),
         ({"draws": {"a": np.zeros(7)}}, "a must have one row for each of the 4000 draws"),

@@ -22,7 +22,7 @@ from vicheck.files.numpy_reader import explained, most_expanded
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["calibration_datatree", "from_arviz", "to_datatree"]
+__all__ = ["calibration_datatree", "from_arviz", "group_names", "to_datatree"]
 
 _NEEDED = {".nc": ("h5netcdf", "h5py"), ".zarr": ("zarr",)}
 """What xarray reads files with; netCDF4 does as well."""
@@ -80,14 +80,23 @@ def from_arviz(data: Any) -> Draws:
     return _from_groups(data, "the data")
 
 
+def group_names(data: Any) -> dict[str, tuple[str, ...]]:
+    """Return the names of the variables in each group of a DataTree or InferenceData."""
+    if type(data).__name__ == "InferenceData":
+        groups = {name: data[name] for name in data.groups()}
+    else:
+        groups = dict(getattr(data, "children", {}))  # other types of xarray's have none
+    return {name: tuple(map(str, group.data_vars)) for name, group in groups.items()}
+
+
 def _from_file(path: Path) -> Draws:
     if not path.is_dir():
         path.open("rb").close()  # raises what the libraries below would hide
     with _dropping_in_silence():
-        found = _opened(path)
-    if isinstance(found, str):
-        raise InputFileError(f"{path} is not a readable file of ArviZ data: it {found}")
-    return found
+        opened = _opened(path)
+    if isinstance(opened, str):
+        raise InputFileError(f"{path} is not a readable file of ArviZ data: it {opened}")
+    return opened
 
 
 def _opened(path: Path) -> Draws | str:
@@ -144,16 +153,16 @@ def _from_groups(data: Any, where: str, most_bytes: float = math.inf) -> Draws:
             )
     sizes = {name: len(array) for name, array in {**draws, **stats}.items()}
     if len(set(sizes.values())) != 1:
-        told = ", ".join(f"{name} {size}" for name, size in sizes.items())
-        raise InputFileError(f"{where} must have the same number of draws of all, got {told}")
-    told = data["posterior"].attrs
+        counts = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        raise InputFileError(f"{where} must have the same number of draws of all, got {counts}")
+    attributes = data["posterior"].attrs
     return Draws(
         draws,
         stats["log_p"],
         stats["log_q"],
-        title=str(told.get("title", "")),
-        notes=tuple(str(told.get("notes", "")).splitlines()),
-        unnormalized=str(told.get("unnormalized", "")),
+        title=str(attributes.get("title", "")),
+        notes=tuple(str(attributes.get("notes", "")).splitlines()),
+        unnormalized=str(attributes.get("unnormalized", "")),
     )
 
 

@@ -2,21 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 
-from vicheck.adapters.distributions import evaluate, named
+from vicheck.adapters.distributions import named
 from vicheck.adapters.precision import in_double
-from vicheck.draws import Draws
+from vicheck.draws import Approximation, Draws
 from vicheck.errors import require_extra
-from vicheck.model import double_precision
+from vicheck.evaluation import log_densities
+from vicheck.model import Model, double_precision, from_log_density
 
 __all__ = ["draws_of_state"]
 
 _KNOWN = "MFVIState, FRVIState or PathfinderState"
+
+
+@dataclass(frozen=True, eq=False)
+class _State(Approximation):
+    """What a state describes, beside the density it approximates."""
+
+    state: Any
+    log_density: Callable[[Any], Any]
+
+    def draws(self, num_draws: int, seed: int = 0) -> Draws:
+        from blackjax.vi import fullrank_vi, meanfield_vi, pathfinder
+
+        state, key = self.state, jax.random.key(seed)
+        with double_precision():
+            if isinstance(state, meanfield_vi.MFVIState):
+                draws = meanfield_vi.sample(key, state, num_draws)
+                log_q_of = meanfield_vi.generate_meanfield_logdensity(state.mu, state.rho)
+                log_q, kind = log_densities(log_q_of, draws, num_draws), "mean field VI"
+            elif isinstance(state, fullrank_vi.FRVIState):
+                draws = fullrank_vi.sample(key, state, num_draws)
+                log_q_of = fullrank_vi.generate_fullrank_logdensity(state.mu, state.chol_params)
+                log_q, kind = log_densities(log_q_of, draws, num_draws), "full rank VI"
+            elif isinstance(state, pathfinder.PathfinderState):
+                draws, log_q = pathfinder.sample(key, state, num_draws)
+                kind = "Pathfinder"
+            else:
+                raise TypeError(_refusal(state))
+            log_p = log_densities(self.log_density, draws, num_draws)
+        return Draws(
+            named(draws),
+            log_p,
+            np.asarray(log_q, np.float64),
+            title=f"{kind} (BlackJAX)",
+            model=_model_of(self.log_density, draws),
+            q=self,
+        )
 
 
 def draws_of_state(
@@ -24,26 +62,17 @@ def draws_of_state(
 ) -> Draws:
     """Draw from what a state describes, with both log densities, in float64."""
     require_extra("blackjax")
-    from blackjax.vi import fullrank_vi, meanfield_vi, pathfinder
-
-    key = jax.random.key(seed)
     with double_precision():
         state = in_double(state)
-        if isinstance(state, meanfield_vi.MFVIState):
-            draws = meanfield_vi.sample(key, state, num_draws)
-            log_q_of = meanfield_vi.generate_meanfield_logdensity(state.mu, state.rho)
-            log_q, kind = evaluate(log_q_of, draws, num_draws), "mean field VI"
-        elif isinstance(state, fullrank_vi.FRVIState):
-            draws = fullrank_vi.sample(key, state, num_draws)
-            log_q_of = fullrank_vi.generate_fullrank_logdensity(state.mu, state.chol_params)
-            log_q, kind = evaluate(log_q_of, draws, num_draws), "full rank VI"
-        elif isinstance(state, pathfinder.PathfinderState):
-            draws, log_q = pathfinder.sample(key, state, num_draws)
-            kind = "Pathfinder"
-        else:
-            raise TypeError(_refusal(state))
-        log_p = evaluate(log_density, draws, num_draws)
-    return Draws(named(draws), log_p, np.asarray(log_q, np.float64), title=f"{kind} (BlackJAX)")
+    return _State(state, log_density).draws(num_draws, seed)
+
+
+def _model_of(log_density: Callable[[Any], Any], draws: Any) -> Model | None:
+    """Return the density as a model; None where positions are trees that names do not describe."""
+    flat = isinstance(draws, Mapping) and not any(isinstance(v, Mapping) for v in draws.values())
+    if not flat and not isinstance(draws, jax.Array | np.ndarray):
+        return None
+    return from_log_density(log_density, jax.tree.map(lambda leaf: np.asarray(leaf)[0], draws))
 
 
 def _refusal(state: Any) -> str:

@@ -4,19 +4,39 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from vicheck.draws import Draws
+from vicheck.draws import Approximation, Draws
+from vicheck.evaluation import log_densities
 from vicheck.model import double_precision
 
 __all__ = ["draws_of_distribution", "named"]
 
-Floats = Any
-_CHUNK = 4096
+
+@dataclass(frozen=True, eq=False)
+class _Distribution(Approximation):
+    """An object that draws and has a density, beside the density it approximates."""
+
+    q: Any
+    log_density: Callable[[Any], Any]
+
+    def draws(self, num_draws: int, seed: int = 0) -> Draws:
+        q = self.q
+        with double_precision():
+            draws = _sample(q, jax.random.key(seed), num_draws)
+            log_q = np.asarray(q.log_prob(draws), np.float64)
+            if log_q.shape != (num_draws,):
+                raise ValueError(
+                    f"q.log_prob must return one number for each of {num_draws} draws, got shape "
+                    f"{log_q.shape}: make dimensions of the variable events (to_event in NumPyro)"
+                )
+            log_p = log_densities(self.log_density, draws, num_draws)
+        title = f"{type(q).__name__} (sample and log_prob)"
+        return Draws(named(draws), log_p, log_q, title=title, q=self)
 
 
 def draws_of_distribution(
@@ -26,31 +46,7 @@ def draws_of_distribution(
     for method in ("sample", "log_prob"):
         if not callable(getattr(q, method, None)):
             raise TypeError(f"q must have a method {method}, which {type(q).__name__} lacks")
-    with double_precision():
-        draws = _sample(q, jax.random.key(seed), num_draws)
-        log_q = np.asarray(q.log_prob(draws), np.float64)
-        if log_q.shape != (num_draws,):
-            raise ValueError(
-                f"q.log_prob must return one number for each of {num_draws} draws, got shape "
-                f"{log_q.shape}: make dimensions of the variable events (to_event in NumPyro)"
-            )
-        log_p = evaluate(log_density, draws, num_draws)
-    return Draws(named(draws), log_p, log_q, title=f"{type(q).__name__} (sample and log_prob)")
-
-
-def evaluate(log_density: Callable[[Any], Any], draws: Any, num_draws: int) -> Any:
-    """Return the log density of each draw, in chunks that bound the memory."""
-    vectorised = jax.jit(jax.vmap(log_density))
-    shape = jax.eval_shape(log_density, jax.tree.map(lambda leaf: leaf[0], draws))
-    if getattr(shape, "shape", None) != ():
-        raise ValueError(f"log_density must return one number for a draw, got {shape}")
-    size = min(_CHUNK, num_draws)
-    padded = jax.tree.map(lambda leaf: _padded(np.asarray(leaf), size), draws)
-    parts = [
-        vectorised(jax.tree.map(lambda leaf: leaf[start : start + size], padded))  # noqa: B023
-        for start in range(0, num_draws, size)
-    ]
-    return np.concatenate([np.asarray(part, np.float64) for part in parts])[:num_draws]
+    return _Distribution(q, log_density).draws(num_draws, seed)
 
 
 def named(draws: Any) -> dict[str, Any]:
@@ -69,9 +65,3 @@ def _sample(q: Any, key: jax.Array, num_draws: int) -> Any:
     if "seed" in names:  # Distrax and TensorFlow Probability
         return q.sample(seed=key, sample_shape=(num_draws,))
     return q.sample(key, (num_draws,))
-
-
-def _padded(array: Any, size: int) -> Any:
-    """Repeat the last row up to a multiple of the size: compiled code is for one length."""
-    lacking = -len(array) % size
-    return jnp.concatenate([array, np.repeat(array[-1:], lacking, axis=0)])

@@ -1,30 +1,22 @@
-"""Models and data named on the command line: functions in Python files, data in data files."""
+"""Models named on the command line: functions in Python files and modules."""
 
 from __future__ import annotations
 
-import csv
 import importlib
 import importlib.util
 import inspect
-import json
 import sys
 import traceback
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from vicheck.errors import InputFileError
 
-from vicheck.errors import InputFileError, UnreadableError
-from vicheck.files.json_reader import parse_json
-from vicheck.files.numpy_reader import NPY_MAGIC, NpzFile
-
-__all__ = ["PROGRAM_PREFIX", "load_model_function", "read_data"]
+__all__ = ["PROGRAM_PREFIX", "load_model_function"]
 
 PROGRAM_PREFIX = "vicheck_program_"
 """Names of the modules that files are loaded as begin like this."""
@@ -67,16 +59,16 @@ def load_model_function(spec: str) -> Any:
             module = _import_module(target)
     from vicheck.model import Model  # late, as with all that loads JAX
 
-    found = getattr(module, name, None)
-    if found is None:
+    loaded = getattr(module, name, None)
+    if loaded is None:
         raise InputFileError(f"{target} has no {name!r}", hint=_candidates(module, name))
-    if not callable(found) and not isinstance(found, Model):
+    if not callable(loaded) and not isinstance(loaded, Model):
         raise InputFileError(
             f"{name!r} in {target} must be a function with NumPyro statements or a vicheck.Model, "
-            f"got {type(found).__name__}",
+            f"got {type(loaded).__name__}",
             hint=_candidates(module, name),
         )
-    return found
+    return loaded
 
 
 def _split(spec: str) -> tuple[str, str]:
@@ -155,172 +147,3 @@ def _candidates(module: ModuleType, wanted: str) -> str:
     ]
     guess = "".join(f"did you mean {name}? " for name in get_close_matches(wanted, names, n=1))
     return f"{guess}it has {', '.join(names)}" if names else "it has no public functions"
-
-
-def read_data(path: str | Path) -> dict[str, Any]:
-    """Read named data from a file.
-
-    Parameters
-    ----------
-    path
-        ``.json``: an object of numbers and (nested) lists of numbers. ``.npz``: named arrays.
-        ``.csv``: a header and a column for each name; lines that start with ``#`` are skipped, and
-        so is a first column without a name, where R and pandas write row numbers.
-
-    Returns
-    -------
-    dict
-        Arrays by name; single numbers stay Python numbers. NaN is let through: the model that
-        cannot take it says where it is.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be opened.
-    InputFileError
-        If it holds something else; the message names the key, or the line and column.
-    """
-    path = Path(path)
-    readers = {".json": _read_json, ".npz": _read_npz, ".csv": _read_csv}
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise InputFileError(f"{path} must end in one of {', '.join(readers)}")
-    data = reader(path.read_bytes(), str(path))
-    if not data:
-        raise InputFileError(f"{path} holds no data")
-    return data
-
-
-def _read_json(content: bytes, name: str) -> dict[str, Any]:
-    try:
-        values = parse_json(content)
-    except UnreadableError as error:
-        raise InputFileError(f"{name} {error}") from None
-    if not isinstance(values, dict):
-        raise InputFileError(
-            f"{name} must hold an object of names and values, got {_json_type(values)}"
-        )
-    return {key: _from_json(value, key, name) for key, value in values.items()}
-
-
-def _from_json(value: Any, key: str, name: str) -> Any:
-    if isinstance(value, bool | int | float):
-        if _not_number([value]):
-            raise InputFileError(f"{name}: {key!r} must fit into 64 bits, got {value}")
-        return value
-    if not isinstance(value, list):
-        raise InputFileError(
-            f"{name}: {key!r} must be a number or a list of numbers, got {_json_type(value)}"
-        )
-    try:
-        array = np.array(value)
-    except ValueError:
-        raise InputFileError(f"{name}: the lists in {key!r} differ in length or depth") from None
-    if array.dtype.kind not in "biuf":
-        raise InputFileError(f"{name}: {key!r} must hold numbers only, got {_not_number(value)}")
-    return array
-
-
-def _not_number(values: list[Any]) -> str:
-    """Describe the first item in nested lists that is no number."""
-    for value in values:
-        if isinstance(value, list):
-            found = _not_number(value)
-            if found:
-                return found
-        elif not isinstance(value, bool | float) and not (
-            isinstance(value, int) and -(2**63) <= value < 2**63
-        ):
-            return json.dumps(value)
-    return ""
-
-
-def _json_type(value: Any) -> str:
-    kinds = {dict: "an object", list: "a list", str: "a string", type(None): "null"}
-    return kinds.get(type(value), "a number")
-
-
-def _read_npz(content: bytes, name: str) -> dict[str, Any]:
-    if content.startswith(NPY_MAGIC):
-        raise InputFileError(
-            f"{name} holds one array without a name", hint="write it with numpy.savez"
-        )
-    try:
-        file = NpzFile(content)
-    except UnreadableError as error:
-        raise InputFileError(f"{name} is not a readable .npz file: it {error}") from None
-    data = {}
-    for key in file.names:
-        try:
-            array = file.read(key)
-        except UnreadableError as error:
-            raise InputFileError(f"{name}: {key!r} {error}") from None
-        if array.dtype.kind not in "biuf":
-            raise InputFileError(f"{name}: {key!r} must hold numbers, got type {array.dtype}")
-        data[key] = array if array.ndim else array.item()
-    return data
-
-
-def _read_csv(content: bytes, name: str) -> dict[str, Any]:
-    try:
-        lines = content.decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise InputFileError(f"{name} is no text: it starts with {content[:8]!r}") from None
-    rows = [
-        (number, _cells(line, number, name))
-        for number, line in enumerate(lines, start=1)
-        if line.strip() and not line.lstrip().startswith("#")
-    ]
-    if len(rows) < 2:
-        raise InputFileError(
-            f"{name} must hold a header and at least one row, got {len(rows)} lines"
-        )
-    (_, header), *body = rows
-    for key in header:
-        if _number(key) is not None:
-            raise InputFileError(f"{name} must start with a line of names, got {key!r} in it")
-    key, count = Counter(header).most_common(1)[0]
-    if count > 1:
-        raise InputFileError(f"{name} has {count} columns called {key!r}")
-    if "" in header[1:]:
-        raise InputFileError(f"{name}: column {header.index('', 1) + 1} has no name")
-    for number, cells in body:
-        if len(cells) != len(header):
-            raise InputFileError(
-                f"{name}, line {number}: expected {len(header)} values, got {len(cells)}"
-            )
-    return {
-        key: _column([(number, cells[i]) for number, cells in body], key, name)
-        for i, key in enumerate(header)
-        if key
-    }
-
-
-def _cells(line: str, number: int, name: str) -> list[str]:
-    try:
-        return [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True))]
-    except csv.Error as error:
-        raise InputFileError(f"{name}, line {number}: {error}") from None
-
-
-def _column(cells: list[tuple[int, str]], key: str, name: str) -> NDArray[Any]:
-    values = []
-    for number, cell in cells:
-        value = _number(cell)
-        if value is None:
-            what = f"{cell!r} is not a number" if cell else "the cell is empty"
-            raise InputFileError(f"{name}, line {number}, column {key!r}: {what}")
-        values.append(value)
-    return np.array(values)
-
-
-def _number(text: str) -> int | float | None:
-    if "_" in text:
-        return None
-    with suppress(ValueError):
-        whole = int(text)
-        if -(2**63) <= whole < 2**63:
-            return whole
-    with suppress(ValueError):
-        return float(text)
-    return None

@@ -1,4 +1,4 @@
-"""What each fit says about the truth its data came from: probabilities, khat, symmetric KL."""
+"""What each fit says about the truth behind its data: probabilities, khat, symmetric KL."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 from jax import lax
 from numpy.typing import NDArray
 
+from vicheck.evaluation import BLOCKS, chunk_size, densities_and_values
 from vicheck.model import Data, Program
 from vicheck.quantities import Quantities
 from vicheck.runtime.compiling import compiled
 from vicheck.stats.calibration import randomised_probability, ranked_probability, symmetric_kl_terms
 from vicheck.stats.psis import psis_quietly
+from vicheck.vi.families.abilities import HasMarginals
 from vicheck.vi.families.family import Family
 
 __all__ = ["Assessment", "assess", "probabilities_of_draws"]
 
 Floats = NDArray[np.float64]
 
-_BLOCK = 2**18
-"""Numbers that are worked on together, draws times parameters and observations: some megabytes."""
 _NOISE, _RANKS = 2, 3
 """Streams of random numbers that belong to a dataset's seed."""
 
@@ -56,9 +56,8 @@ def assess(
         for leaf in jax.tree.leaves(part)
         if np.ndim(leaf)
     )
-    # Blocks of equal size, so that no draw is wasted; matrix products want some rows.
-    num_blocks = -(-num_draws // max(64, min(num_draws, _BLOCK // width)))
-    size = -(-num_draws // num_blocks)
+    size = chunk_size(num_draws, width, BLOCKS)
+    num_blocks = -(-num_draws // size)
     noise_dim = _noise_dim(q)
     # 24 bits are enough for where a draw lies; its densities are computed there in full precision.
     noise = np.zeros((len(seeds), num_blocks * size, noise_dim), np.float32)
@@ -67,7 +66,7 @@ def assess(
         rng = np.random.Generator(np.random.SFC64((int(seed), _NOISE)))
         rng.standard_normal(out=rows[:num_draws], dtype=np.float32)
         rng.random(out=numbers)
-    found = _evaluate(
+    evaluated = _evaluate(
         (program, quantities),
         q,
         truth,
@@ -75,7 +74,7 @@ def assess(
         own,
         shared,
     )
-    cdf, at_truth, ratios, true_values, values = map(np.asarray, found)
+    cdf, at_truth, ratios, true_values, values = map(np.asarray, evaluated)
     ratios = ratios.reshape(len(seeds), -1)[:, :num_draws]
     values = values.reshape(len(seeds), num_blocks * size, -1)[:, :num_draws]
     ranked = ranked_probability(values.swapaxes(0, 1), true_values, 1.0 - uniform)
@@ -104,20 +103,17 @@ def _evaluate(
 
     def of_fit(lane: Any) -> tuple[jax.Array, ...]:
         member, z_true, blocks, its_own = lane
-        data = shared | its_own
-
-        def at(z: jax.Array, log_q: jax.Array) -> tuple[jax.Array, jax.Array]:
-            return program.log_density(z, data) - log_q, quantities.drawn(program, z, data)
 
         def of_block(block: jax.Array) -> tuple[jax.Array, jax.Array]:
-            # The truth goes with the draws, so that compiled code holds the model once.
-            z, log_q = jax.vmap(member.transform_and_log_prob)(block.astype(truth.dtype))
-            with_truth = jnp.concatenate([z_true[None], z])
-            return jax.vmap(at)(with_truth, jnp.concatenate([log_q_true[None], log_q]))
+            log_p, log_q, values = densities_and_values(
+                program, quantities, member, block.astype(truth.dtype), shared | its_own, z_true
+            )
+            return log_p - log_q, values
 
-        log_q_true = member.log_prob(z_true)
         ratios, values = lax.map(of_block, blocks)
-        cdf = member.marginal_cdf(z_true)
+        # By the family, not by the quantities: code is shared where the drawn ones are the same.
+        exact = isinstance(member, HasMarginals)
+        cdf = member.marginal_cdf(z_true) if exact else jnp.full_like(z_true, jnp.nan)
         return cdf, ratios[0, 0], ratios[:, 1:], values[0, 0], values[:, 1:]
 
     return lax.map(of_fit, (q, truth, noise, own))

@@ -10,8 +10,8 @@ import numpy as np
 from vicheck.model import Model
 from vicheck.quantities import Quantities
 from vicheck.vi.families.registry import kind_of, richer_than
-from vicheck.vi.fitting import make_solver
 from vicheck.vi.solvers.deterministic.solver import Deterministic
+from vicheck.vi.solvers.registry import make_solver
 
 __all__ = ["OwnFits", "choose_chunk_size", "plan_fits", "refuse_unsuitable"]
 
@@ -46,6 +46,8 @@ class OwnFits(NamedTuple):
     """Those of them that the user has set; a fit to the observed data takes no others."""
     richer: str | None
     """The family to try next, if there is one."""
+    has_marginals: bool
+    """Whether the family has exact marginal distribution functions."""
 
 
 def refuse_unsuitable(
@@ -121,7 +123,7 @@ def plan_fits(
     if isinstance(chosen, Deterministic):
         chosen.first_draws(kind, model.dim)
     richer = richer_than(family, model.dim) or None
-    return OwnFits(family, rank, solver, options, given, richer)
+    return OwnFits(family, rank, solver, options, given, richer, kind.has_marginals)
 
 
 def choose_chunk_size(

@@ -161,7 +161,8 @@ def vsbc(
         model = model.snapshot()
         program = model.program
         unseen = program.without_observations(model.data)
-        chosen = choose_quantities(model, unseen, quantities)
+        exact = own is None or own.has_marginals
+        chosen = choose_quantities(model, unseen, quantities, exact=exact)
         centre = _fit_to_observed(model, own, int(seed)) if own and posterior else None
         conditioned = Model(program, unseen if centre is None else dict(model.data))
         settings = RunSettings(

@@ -1,11 +1,11 @@
-"""One dataset at a time: fits that are not ours, that may fail, and that may never end."""
+"""One dataset at a time: fits by a user's function, which may fail and may never end."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from vicheck.calibration.assessment import assess, probabilities_of_draws
 from vicheck.draws import Draws
+from vicheck.evaluation import values_of_draws
 from vicheck.model import Data, Model, Program, double_precision, labels
 from vicheck.quantities import Quantities
 from vicheck.results.fit import Fit
@@ -40,6 +41,15 @@ class Outcome:
     sampling_error: float = np.nan
 
 
+@runtime_checkable
+class HasMarginals(Protocol):
+    """What a user's function may return: an approximation that knows its marginals exactly."""
+
+    def marginal_cdf(self, theta: dict[str, Floats]) -> Mapping[str, Any]:
+        """Return the probability that each parameter lies below a value, on its own scale."""
+        ...
+
+
 def failed(num_quantities: int, status: FitStatus, message: str) -> Outcome:
     """Return the outcome of a fit that gave nothing."""
     return Outcome(np.full(num_quantities, np.nan), status, message)
@@ -62,7 +72,7 @@ def outcome_of(
     """
     size = len(quantities.names)
     try:
-        found = _within(run, time_limit)
+        result = _within(run, time_limit)
     except _TooLateError:
         return failed(
             size, FitStatus.TIMED_OUT, f"the fit took longer than its limit of {time_limit:g} s"
@@ -71,19 +81,19 @@ def outcome_of(
         check_interrupt()  # which may have become that error on its way
         return failed(size, FitStatus.FAILED, _describe(error))
     check_interrupt()
-    if isinstance(found, Fit):
-        if found.status is FitStatus.INTERRUPTED:  # it has caught what was meant for all
+    if isinstance(result, Fit):
+        if result.status is FitStatus.INTERRUPTED:  # it has caught what was meant for all
             raise KeyboardInterrupt
-        return _of_fit(found, model, quantities, truth, own, seed, num_draws)
-    if hasattr(found, "marginal_cdf"):
-        return _of_cdf(found, model, quantities, truth)
-    if isinstance(found, Draws):
-        return _of_weighed_draws(found, model, quantities, truth, seed)
-    if isinstance(found, Mapping):
-        return _of_draws(found, model, quantities, truth, seed)
+        return _of_fit(result, model, quantities, truth, own, seed, num_draws)
+    if isinstance(result, HasMarginals):
+        return _of_cdf(result, model, quantities, truth)
+    if isinstance(result, Draws):
+        return _of_weighted_draws(result, model, quantities, truth, seed)
+    if isinstance(result, Mapping):
+        return _of_draws(result, model, quantities, truth, seed)
     raise TypeError(
         "fit must return named draws (a dictionary of arrays, draws first), vicheck.Draws, a "
-        f"vicheck.Fit or an object with a method marginal_cdf, got {type(found).__name__}"
+        f"vicheck.Fit or an object with a method marginal_cdf, got {type(result).__name__}"
     )
 
 
@@ -136,7 +146,7 @@ def _of_fit(
         return jax.tree.map(lambda leaf: np.asarray(leaf)[None], tree)
 
     shared = {name: value for name, value in model.data.items() if name not in own}
-    found = assess(
+    assessed = assess(
         model.program,
         quantities,
         alone(fitted.q),
@@ -148,17 +158,17 @@ def _of_fit(
     )
     solution = fitted.solution
     return Outcome(
-        found.probability[0],
+        assessed.probability[0],
         fitted.status,
-        khat=float(found.khat[0]),
-        symmetric_kl=float(found.symmetric_kl[0]),
+        khat=float(assessed.khat[0]),
+        symmetric_kl=float(assessed.symmetric_kl[0]),
         num_evaluations=float(solution.num_evaluations),
         gradient_norm=solution.gradient_norm,
         sampling_error=solution.sampling_error,
     )
 
 
-def _of_cdf(found: Any, model: Model, quantities: Quantities, truth: Floats) -> Outcome:
+def _of_cdf(found: HasMarginals, model: Model, quantities: Quantities, truth: Floats) -> Outcome:
     """Ask for the marginal distribution functions at the true parameters, on their own scale."""
     theta = model.constrain(truth)
     at = {name: theta[name] for name, _ in model.program.layout}
@@ -181,7 +191,7 @@ def _of_cdf(found: Any, model: Model, quantities: Quantities, truth: Floats) -> 
             f"marginal_cdf must return probabilities between 0 and 1, got {p.min():g} to "
             f"{p.max():g}"
         )
-    return Outcome(p, FitStatus.CONVERGED)
+    return Outcome(p, FitStatus.UNKNOWN)
 
 
 def _of_draws(
@@ -209,21 +219,21 @@ def _of_draws(
     columns = np.stack([_pick(values, name, "fit", draws) for name in names], axis=-1)
     # Ranks on the scale of the parameter itself: nothing falls where something else rises.
     p = probabilities_of_draws(columns, np.array([true[name] for name in names]), seed)
-    return Outcome(p, FitStatus.CONVERGED)
+    return Outcome(p, FitStatus.UNKNOWN)
 
 
-def _of_weighed_draws(
+def _of_weighted_draws(
     draws: Draws, model: Model, quantities: Quantities, truth: Floats, seed: int
 ) -> Outcome:
     """Rank the truth among draws that come with both densities, which give khat."""
     if draws.status is FitStatus.NOT_FINITE:  # no approximation of anything
         return failed(len(quantities.names), draws.status, draws.status.value)
-    found = _of_draws(draws.values, model, quantities, truth, seed)
-    if found.status is not FitStatus.CONVERGED:
-        return found
+    outcome = _of_draws(draws.values, model, quantities, truth, seed)
+    if outcome.status is FitStatus.FAILED:
+        return outcome
     with np.errstate(invalid="ignore"):
         smoothed = psis_quietly(draws.log_p - draws.log_q)
-    return replace(found, status=draws.status, khat=float(smoothed.khat))
+    return replace(outcome, status=draws.status, khat=float(smoothed.khat))
 
 
 def _derived(
@@ -237,24 +247,19 @@ def _derived(
             f"{', '.join(quantities.drawn_names)} need"
         )
     theta = {name: arrays[name] for name, _ in model.program.layout}
-    rows, at = _compute((model.program, quantities), theta, truth, model.data)
+    rows = values_of_draws(model.program, quantities, theta, model.data)
+    at = _at_truth((model.program, quantities), truth, model.data)
     names = quantities.drawn_names
     return (
-        dict(zip(names, np.asarray(rows).T, strict=True)),
+        dict(zip(names, rows.T, strict=True)),
         dict(zip(names, np.asarray(at), strict=True)),
     )
 
 
 @compiled()
-def _compute(
-    what: tuple[Program, Quantities], theta: Mapping[str, Any], truth: Any, data: Data
-) -> tuple[jax.Array, jax.Array]:
+def _at_truth(what: tuple[Program, Quantities], truth: Any, data: Data) -> jax.Array:
     program, quantities = what
-
-    def of_draw(one: Mapping[str, Any]) -> jax.Array:
-        return quantities.drawn(program, program.unconstrain(one, data), data)
-
-    return jax.vmap(of_draw)(theta), quantities.drawn(program, truth, data)
+    return quantities.at(program, None, truth, data)
 
 
 def _numbers(

@@ -1,4 +1,4 @@
-"""`compare`: rank parametrizations and families by khat."""
+"""`compare`: rank approximations, parametrizations and families by khat."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vicheck.checking.run import check
+from vicheck.checking.run import check, is_drawn_from
 from vicheck.results.check import Check
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from vicheck.model import Model
-    from vicheck.results.fit import Fit
 
 __all__ = ["Comparison", "compare"]
 
@@ -52,14 +49,14 @@ class Comparison:
 
 
 def compare(
-    candidates: Mapping[str, Fit | Model] | Iterable[Fit | Model],
+    candidates: Mapping[str, Any] | Iterable[Any],
     *,
-    families: tuple[str, ...] = ("mean_field",),
-    num_draws: int = 100_000,
-    seed: int = 0,
+    families: tuple[str, ...] | None = None,
+    num_draws: int | None = None,
+    seed: int | None = None,
     **options: Any,
 ) -> Comparison:
-    """Rank fits, or models fitted here, by khat.
+    """Rank approximations by khat: fits made anywhere, and models fitted here.
 
     khat compares what an ELBO cannot: parametrizations of the same model, and models of different
     families (the paper's sections 2.3 and 4.3). A smooth change of variables of p and q together
@@ -68,13 +65,19 @@ def compare(
     Parameters
     ----------
     candidates
-        Fits or models, by name; without names they are numbered.
+        Anything that `vicheck.check` takes, checks, and models, by name; without names they are
+        numbered.
     families
-        Families to fit each model with.
+        Families to fit each model with; ``("mean_field",)`` by default. For models only.
     num_draws, seed
-        As in `vicheck.check`.
+        As in `vicheck.check`, for candidates that can be drawn from; ``seed`` also for the fits.
     **options
-        Handed to `vicheck.fit`.
+        Handed to `vicheck.fit`. For models only.
+
+    Raises
+    ------
+    TypeError
+        For an argument that would have no effect on any candidate, which is named.
 
     Examples
     --------
@@ -88,23 +91,50 @@ def compare(
     >>> vicheck.compare(schools, num_draws=20_000).best
     'non-centred'
     """
-    from vicheck.results.fit import Fit
+    from vicheck.model import Model
     from vicheck.vi.fitting import fit
 
     if not isinstance(candidates, Mapping):
         candidates = {f"{index}": candidate for index, candidate in enumerate(candidates)}
     if not candidates:
         raise ValueError("candidates must hold at least one fit or model, got none")
-    fits: dict[str, Fit] = {}
+    are_models = [isinstance(candidate, Model) for candidate in candidates.values()]
+    given = [*(["families"] if families is not None else []), *options]
+    if given and not any(are_models):
+        plural = len(given) > 1
+        raise TypeError(
+            f"{', '.join(given)} {'do' if plural else 'does'} not apply to fits that were made "
+            f"already, and no candidate is a model: leave {'them' if plural else 'it'} out"
+        )
+    families = ("mean_field",) if families is None else families
+    if isinstance(families, str):
+        raise TypeError(f"families must be a tuple of names, got the string {families!r}")
+    subjects: dict[str, Any] = {}
     for name, candidate in candidates.items():
-        if isinstance(candidate, Fit):
-            fits[name] = candidate
+        if not isinstance(candidate, Model):
+            subjects[name] = candidate
             continue
         for family in families:
             label = name if len(families) == 1 else f"{name}, {family}"
-            fits[label] = fit(candidate, family=family, seed=seed, **options)
-    checks = {name: check(each, num_draws=num_draws, seed=seed) for name, each in fits.items()}
+            subjects[label] = fit(candidate, family=family, seed=seed or 0, **options)
+    drawn = [is_drawn_from(subject) for subject in subjects.values()]
+    for name, value in (("num_draws", num_draws), ("seed", seed)):
+        if value is not None and not any(drawn):
+            raise TypeError(
+                f"{name} does not apply to draws that are there already, and no candidate can be "
+                "drawn from: leave it out"
+            )
+    checks = {
+        name: _checked(subject, can_draw, num_draws, seed)
+        for (name, subject), can_draw in zip(subjects.items(), drawn, strict=True)
+    }
     return Comparison(dict(sorted(checks.items(), key=lambda item: _rank(item[1]))))
+
+
+def _checked(subject: Any, can_draw: bool, num_draws: int | None, seed: int | None) -> Check:
+    if isinstance(subject, Check):
+        return subject
+    return check(subject, num_draws=num_draws, seed=seed) if can_draw else check(subject)
 
 
 def _rank(checked: Check) -> tuple[bool, float]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from vicheck.stats.psis import psis_quietly
 
 if TYPE_CHECKING:
     from vicheck.results.fit import Fit
+    from vicheck.vi.families.mixture import Mixture
 
 __all__ = ["convergence_of", "pooled_modes", "provenance_of"]
 
@@ -34,7 +36,7 @@ def convergence_of(fit: Fit, seed: int) -> Convergence:
     median = solution.settings.get("rel_median", np.nan)
     rhat = mcse = np.nan
     if fit.solver == "stochastic" and len(solution.elbo_trace) > 1:
-        from vicheck.vi.solvers.stan_advi import relative_changes
+        from vicheck.vi.solvers.stopping import relative_changes
 
         mean, median = relative_changes(solution.elbo_trace, max(2, len(solution.elbo_trace) // 10))
     if len(solution.iterates):
@@ -58,7 +60,7 @@ def convergence_of(fit: Fit, seed: int) -> Convergence:
 
 
 def provenance_of(fit: Fit, num_draws: int, seed: int, more: Mapping[str, str]) -> Provenance:
-    """Say what a check of a fit rests on."""
+    """Return what a check of a fit rests on."""
     fitted = python_call(
         "vicheck.fit", "model", family=fit.family, solver=fit.solver, seed=fit.seed, **fit.options
     )
@@ -86,7 +88,9 @@ def provenance_of(fit: Fit, num_draws: int, seed: int, more: Mapping[str, str]) 
 
 def pooled_modes(fit: Fit, log_q: Floats, seed: int) -> PooledModes | None:
     """Mix all optima, and estimate how much of the posterior the fit's own draws never reach."""
-    from vicheck.evaluation import Evaluator
+    from vicheck.evaluation import evaluate_draws_of
+    from vicheck.vi.families.mixture import Mixture
+    from vicheck.vi.families.moments import mean_of
 
     others = fit.solution.others
     if not others:
@@ -96,21 +100,28 @@ def pooled_modes(fit: Fit, log_q: Floats, seed: int) -> PooledModes | None:
     with np.errstate(under="ignore"):
         parts = np.maximum(np.exp(elbos - elbos.max()), _LEAST_PART)
     parts /= parts.sum()
-    evaluator = Evaluator(fit.model, members, None, len(log_q), seed, parts)
-    chunks = list(evaluator.chunks(num_values=0))
-    log_p, log_mixture, each = (
-        np.concatenate([getattr(chunk, name) for chunk in chunks])
-        for name in ("log_p", "log_q", "values")
+    log_p, log_mixture, of_members = evaluate_draws_of(
+        fit.model, Mixture(members, parts), _OfMembers(len(members)), len(log_q), seed
     )
     with np.errstate(invalid="ignore", under="ignore"):
         log_ratios = log_p - log_mixture
         smoothed = psis_quietly(log_ratios)
         weights = np.exp(smoothed.log_weights)
-        shares = parts * np.exp(each - log_mixture[:, None])
+        shares = parts * np.exp(of_members - log_mixture[:, None])
     return PooledModes(
         khat=float(smoothed.khat),
         log_evidence=divergences(log_ratios, smoothed=smoothed).log_evidence,
-        missed=float(weights @ (each[:, 0] < log_q.min())),
+        missed=float(weights @ (of_members[:, 0] < log_q.min())),
         masses=np.asarray(weights @ shares),
-        locations=np.stack([np.asarray(member.loc) for member in members]),
+        locations=np.stack([np.asarray(mean_of(member)) for member in members]),
     )
+
+
+@dataclass(frozen=True)
+class _OfMembers:
+    """The log density of each member of a mixture, as what is computed for each draw."""
+
+    num_values: int
+
+    def at(self, program: Any, q: Mixture, z: Any, data: Any) -> Any:
+        return q.log_prob_of_members(z)

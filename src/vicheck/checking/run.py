@@ -1,80 +1,86 @@
-"""`check` and `check_draws`: from a fit, or from arrays, to a `Check`."""
+"""`check` and `check_draws`: from anything that says what it is, or from arrays, to a `Check`."""
 
 from __future__ import annotations
 
+import os
 import time
-import warnings
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vicheck.checking.fitted import convergence_of, pooled_modes, provenance_of
-from vicheck.draws import Draws
+from vicheck.checking.given import check_given, nan_notes
+from vicheck.draws import Draws, require_count
 from vicheck.results.check import Check
-from vicheck.results.estimates import Predictive
-from vicheck.results.provenance import Provenance, fingerprint_of_arrays, versions_of
-from vicheck.results.psis import PsisResult
 from vicheck.runtime.interrupts import between_pieces
-from vicheck.stats.psis import as_vector, psis_khat, psis_quietly
+from vicheck.stats.growth import khat_growth
+from vicheck.stats.psis import as_vector, psis_quietly
 
 if TYPE_CHECKING:
-    from vicheck.evaluation import Derivation, Evaluator
-    from vicheck.model import Model
     from vicheck.nuts import Reference
+    from vicheck.quantities import Spec
     from vicheck.results.fit import Fit
 
-__all__ = ["check", "check_draws"]
+__all__ = ["check", "check_draws", "is_drawn_from"]
 
 Floats = NDArray[np.float64]
-Quantities = Mapping[str, Callable[..., Any]] | Sequence[str]
 
-_KEPT_BYTES = 2**30
-"""Quantities are kept for as many draws as fit into this."""
-_GROWTH_FROM = 1000
+_NUM_DRAWS = 100_000
 _SEEN, _MOST_COLUMNS = 2000, 40
 """Draws, and parameters at most, with which the scale of log_q is looked at."""
 
 
 @between_pieces()
 def check(
-    fit: Fit | Draws,
+    what: Any,
     *,
-    num_draws: int = 100_000,
-    quantities: Quantities | None = None,
+    num_draws: int | None = None,
+    quantities: Spec | None = None,
     reference: Reference | None = None,
     test_data: Mapping[str, Any] | None = None,
-    seed: int = 0,
+    seed: int | None = None,
 ) -> Check:
-    """Find out whether a fit can be trusted.
+    """Find out whether an approximation can be trusted.
 
     Parameters
     ----------
-    fit
-        From `vicheck.fit`, or `vicheck.Draws` of a fit made elsewhere, such as
-        `vicheck.read_stan_csv` reads; the options below but ``quantities`` are for the former.
+    what
+        Anything that says what it is: a fit by `vicheck.fit`; `vicheck.Draws`; what ``pymc.fit`` or
+        ``pymc_extras.fit`` returned; a ``CmdStanVB``, ``CmdStanPathfinder`` or ``CmdStanLaplace``
+        of CmdStanPy; a DataTree or InferenceData with ``log_p`` and ``log_q``; or the path of a
+        file: a CSV file of Stan's, a ``.nc`` or ``.zarr`` of ArviZ's, or the ``.npz`` of a saved
+        check, which is read back.
     num_draws
-        Draws from q. Memory stays bounded: when quantities at all draws need more than 1 GiB,
-        ``moments`` rest on the first draws that fit, and khat on all of them.
+        Draws from q: by default 100,000 for a fit of vicheck's own, and 10,000 for one of PyMC's.
+        Memory stays bounded: when quantities at all draws need more than 1 GiB, ``moments`` rest
+        on the first draws that fit, and khat on all of them. Not for draws that are there already.
     quantities
-        What to report on. By default every parameter on its own scale and everything the model
-        derives from them; a list of names picks some of these; a dictionary of functions, each
-        from the dictionary of parameters of one draw to a scalar or array, makes others (define
-        them once: code is compiled for each function).
+        What to report on: names as ArviZ prints them (``theta``, ``theta[0]``) and
+        ``log_likelihood``; or a dictionary of functions, each from the dictionary of parameters of
+        one draw, and the data as an optional second argument, to a scalar or array (define them
+        once: code is compiled for each function). By default every parameter on its own scale and
+        everything the model derives from them.
     reference
         Draws by NUTS from `vicheck.reference`: adds true errors to ``moments``.
     test_data
-        Held-out data with the same names as the model's: adds its log predictive density.
+        Held-out data with the same names as the model's: adds its log predictive density. For fits
+        of vicheck's own.
     seed
-        The same seed gives the same bits.
+        The same seed gives the same bits; 0 by default. Not for draws that are there already.
 
     Returns
     -------
     Check
         With khat and its uncertainty, verdict and findings, moments and divergences.
+
+    Raises
+    ------
+    TypeError
+        For any other object, and for an argument that would have no effect; the message names it.
 
     Examples
     --------
@@ -86,61 +92,28 @@ def check(
     >>> bool(checked.moments.loc["tau", "shift"] > 0.1)     # VI has tau too small
     True
     """
-    from vicheck.evaluation import Evaluator
-    from vicheck.model import double_precision
+    from vicheck.adapters.sources import draws_of
     from vicheck.results.fit import Fit
 
-    if isinstance(fit, Draws):
-        if reference is not None or test_data is not None:
-            raise TypeError("reference and test_data go with fits of vicheck's own, not with draws")
-        return _check_given(fit, quantities)
-    if not isinstance(fit, Fit):
-        raise TypeError(
-            f"fit must come from vicheck.fit, got {type(fit).__name__}; fits made elsewhere have "
-            "functions of their own (check_numpyro, check_pymc, check_pyro, check_blackjax, "
-            "read_stan_csv), and arrays check_draws"
-        )
-    if not isinstance(num_draws, int) or num_draws < 1:
-        raise ValueError(f"num_draws must be a positive integer, got {num_draws!r}")
-    if quantities is not None and not len(quantities):
-        raise ValueError("quantities must hold at least one name or function, got none")
-    fit = replace(fit, model=fit.model.snapshot())
-    derive = None if quantities is None else _derivation(quantities, fit.model)
-    start = time.perf_counter()
-    with double_precision():
-        evaluator = Evaluator(fit.model, (fit.q,), derive, num_draws, seed)
-        log_p, log_q, values = _evaluated(evaluator, _KEPT_BYTES)
-        convergence = convergence_of(fit, seed)
-        pooled = pooled_modes(fit, log_q, seed)
-    smoothed, growth = _smoothed(log_p, log_q)
-    checked = Check(
-        log_p=log_p,
-        log_q=log_q,
-        values=values,
-        shapes=evaluator.shapes,
-        names=evaluator.labels,
-        psis=smoothed,
-        khat_growth=growth,
-        convergence=convergence,
-        pooled=pooled,
-        predictive=None if test_data is None else _predictive(fit, test_data, seed),
-        title=f"{fit.family} fit of {fit.model.dim} parameters ({fit.solver})",
-        elbo_trace=fit.solution.elbo_trace,
-        provenance=provenance_of(fit, num_draws, seed, _told(quantities, reference, test_data)),
-        notes=_notes_on(fit),
-        seconds=fit.seconds + time.perf_counter() - start,
-    )
-    if reference is None:
-        return checked
-    from vicheck.checking.truth import errors_against
-
-    notes = [
-        *checked.notes,
-        "Marginal khat can be small although the marginal is wrong (the paper, section 2.4).",
-    ]
-    if reference.caution:
-        notes.append(f"The reference itself is doubtful: {reference.caution}.")
-    return replace(checked, extra=errors_against(reference, checked, fit), notes=tuple(notes))
+    if num_draws is not None:
+        num_draws = require_count("num_draws", num_draws)
+    if seed is not None:
+        seed = require_count("seed", seed, 0)
+    if isinstance(what, Fit):
+        count = _NUM_DRAWS if num_draws is None else num_draws
+        return _check_fit(what, count, quantities, reference, test_data, seed or 0)
+    if _is_saved(what):
+        given = {"num_draws": num_draws, "quantities": quantities, "reference": reference}
+        _refuse(given | {"test_data": test_data, "seed": seed}, f"{what}, a saved check")
+        return Check.load(what)
+    _refuse({"test_data": test_data}, "a fit that was made elsewhere")
+    if isinstance(what, Draws):
+        _refuse({"num_draws": num_draws, "seed": seed}, "draws that are there already")
+        drawn = what
+    else:
+        drawn = draws_of(what, num_draws, seed)
+    checked = check_given(drawn, quantities)
+    return checked if reference is None else _with_truth(checked, reference)
 
 
 def check_draws(
@@ -149,7 +122,7 @@ def check_draws(
     log_q: ArrayLike,
     *,
     names: Sequence[str] | None = None,
-    quantities: Mapping[str, Callable[..., Any]] | None = None,
+    quantities: Spec | None = None,
 ) -> Check:
     """Check draws that any algorithm, in any language, has made.
 
@@ -165,8 +138,8 @@ def check_draws(
     names
         Names of the columns of an array; by default ``x[0]``, ``x[1]`` and so on.
     quantities
-        Functions to report on instead, each from all draws, in the form they were given, to an
-        array of shape ``(S, ...)``.
+        As for `vicheck.check`: names, or functions of the named parameters of one draw (``x``, a
+        vector, when ``draws`` is an array without names).
 
     Returns
     -------
@@ -184,12 +157,107 @@ def check_draws(
     """
     p, q = as_vector(log_p), as_vector(log_q)
     if p.size != q.size:
-        raise ValueError(f"log_p and log_q must have one value a draw, got {p.size} and {q.size}")
+        raise ValueError(f"log_p and log_q must have one value per draw, got {p.size} and {q.size}")
     arrays = _named(draws, names, p.size)
-    if quantities is not None:
-        arrays = {name: np.asarray(of(draws), float) for name, of in quantities.items()}
-    _require_rows(arrays, p.size)
-    return check(Draws(arrays, p, q, notes=_scale_notes(arrays, q)))
+    for name, array in arrays.items():
+        if np.ndim(array) == 0 or len(array) != p.size:
+            raise ValueError(
+                f"{name} must have one row for each of the {p.size} draws, got shape "
+                f"{np.shape(array)}"
+            )
+    return check(Draws(arrays, p, q, notes=_scale_notes(arrays, q)), quantities=quantities)
+
+
+def _check_fit(
+    fit: Fit,
+    num_draws: int,
+    quantities: Spec | None,
+    reference: Reference | None,
+    test_data: Mapping[str, Any] | None,
+    seed: int,
+) -> Check:
+    """Check a fit of vicheck's own."""
+    from vicheck.evaluation import evaluate_draws_of
+    from vicheck.model import double_precision
+    from vicheck.quantities import reported_quantities
+
+    fit = replace(fit, model=fit.model.snapshot())
+    start = time.perf_counter()
+    with double_precision():
+        reported = reported_quantities(fit.model, quantities)
+        log_p, log_q, values = evaluate_draws_of(fit.model, fit.q, reported, num_draws, seed)
+        convergence = convergence_of(fit, seed)
+        pooled = pooled_modes(fit, log_q, seed)
+    with np.errstate(invalid="ignore"):
+        log_ratios = log_p - log_q
+    smoothed = psis_quietly(log_ratios)
+    predictive = None
+    if test_data is not None:
+        from vicheck.checking.prediction import predictive_density
+
+        predictive = predictive_density(fit.model, fit.q, test_data, seed=seed)
+    more = _typed(quantities, reference, test_data)
+    checked = Check(
+        log_p=log_p,
+        log_q=log_q,
+        values=values,
+        shapes=reported.shapes,
+        names=reported.drawn_names,
+        psis=smoothed,
+        khat_growth=khat_growth(log_ratios, smoothed).to_dict(),
+        convergence=convergence,
+        pooled=pooled,
+        predictive=predictive,
+        title=f"{fit.family} fit of {fit.model.dim} parameters ({fit.solver})",
+        elbo_trace=fit.solution.elbo_trace,
+        provenance=provenance_of(fit, num_draws, seed, more),
+        notes=(*_notes_on(fit), *nan_notes(values, reported.drawn_names)),
+        seconds=fit.seconds + time.perf_counter() - start,
+        model=fit.model,
+        q=fit.q,
+    )
+    return checked if reference is None else _with_truth(checked, reference)
+
+
+def _with_truth(checked: Check, reference: Reference) -> Check:
+    """Add true errors, by reference draws from the posterior."""
+    from vicheck.checking.truth import errors_against
+
+    columns = errors_against(reference, checked)
+    notes = list(checked.notes)
+    if columns["marginal_khat"]:
+        notes.append(
+            "Marginal khat can be small although the marginal is wrong (the paper, section 2.4)."
+        )
+    if reference.caution:
+        notes.append(f"The reference itself is doubtful: {reference.caution}.")
+    return replace(checked, extra=columns, notes=tuple(notes))
+
+
+def is_drawn_from(what: Any) -> bool:
+    """Whether `check` draws from something; if not, it holds the draws that there are."""
+    from vicheck.adapters.sources import can_draw_from
+    from vicheck.results.fit import Fit
+
+    if isinstance(what, Fit):
+        return True
+    return not isinstance(what, Draws | Check) and can_draw_from(what)
+
+
+def _is_saved(what: Any) -> bool:
+    """Whether something is the path of a file that `Check.save` writes."""
+    return isinstance(what, str | os.PathLike) and Path(what).suffix == ".npz"
+
+
+def _refuse(arguments: Mapping[str, Any], what: str) -> None:
+    """Raise for arguments that were given although they have no effect."""
+    names = [name for name, value in arguments.items() if value is not None]
+    if names:
+        plural = len(names) > 1
+        raise TypeError(
+            f"{' and '.join(names)} {'do' if plural else 'does'} not apply to {what}: leave "
+            f"{'them' if plural else 'it'} out"
+        )
 
 
 def _notes_on(fit: Fit) -> tuple[str, ...]:
@@ -206,93 +274,35 @@ def _notes_on(fit: Fit) -> tuple[str, ...]:
     )
 
 
-def _told(quantities: Quantities | None, reference: Any, test_data: Any) -> dict[str, str]:
+def _typed(quantities: Spec | None, reference: Any, test_data: Any) -> dict[str, str]:
     """Return further arguments of a check as they would be typed."""
-    told = {"reference": "reference"} if reference is not None else {}
+    arguments = {"reference": "reference"} if reference is not None else {}
     if test_data is not None:
-        told["test_data"] = "test_data"
+        arguments["test_data"] = "test_data"
     if quantities is not None:
         named = not isinstance(quantities, Mapping)
-        told["quantities"] = repr(list(quantities)) if named else "quantities"
-    return told
-
-
-def _require_rows(arrays: Mapping[str, Floats], num_draws: int) -> None:
-    """Raise unless there is a row for every draw: functions may have been written for one."""
-    for name, array in arrays.items():
-        if np.ndim(array) == 0 or len(array) != num_draws:
-            raise ValueError(
-                f"{name} must have one row for each of the {num_draws} draws, got shape "
-                f"{np.shape(array)}"
-            )
+        arguments["quantities"] = repr(list(quantities)) if named else "quantities"
+    return arguments
 
 
 def _scale_notes(arrays: Mapping[str, Floats], log_q: Floats) -> tuple[str, ...]:
     """Say so when log_q is seen to be a density of parameters on their own scale."""
+    from vicheck.model import labels
     from vicheck.stats.constraint_search import is_on_constrained_scale
 
-    size = sum(array[0].size for array in arrays.values())
+    size = sum(array[0].size for array in arrays.values()) if len(log_q) else 0
     if size > _MOST_COLUMNS or not len(log_q):
         return ()
     columns = np.concatenate([a[:_SEEN].reshape(len(a[:_SEEN]), -1) for a in arrays.values()], 1)
-    found = is_on_constrained_scale(columns, log_q[:_SEEN])
-    if not found:
+    constrained = is_on_constrained_scale(columns, log_q[:_SEEN])
+    if not constrained:
         return ()
-    names = _labels({name: array.shape[1:] for name, array in arrays.items()})
-    told = ", ".join(names[column] for column in found)
+    names = labels({name: array.shape[1:] for name, array in arrays.items()})
+    these = ", ".join(names[column] for column in constrained)
     return (
-        f"log_q is a density of {told} as they are, not on the unconstrained scale: with a log_p "
+        f"log_q is a density of {these} as they are, not on the unconstrained scale: with a log_p "
         "that includes the Jacobian add it to log_q too (for a positive x that is log x).",
     )
-
-
-def _check_given(draws: Draws, quantities: Quantities | None) -> Check:
-    """Check draws that are there already."""
-    start = time.perf_counter()
-    arrays = _chosen(draws.values, quantities)
-    size = len(next(iter(arrays.values())))
-    shapes = {name: array.shape[1:] for name, array in arrays.items()}
-    smoothed, growth = _smoothed(draws.log_p, draws.log_q)
-    return Check(
-        log_p=draws.log_p,
-        log_q=draws.log_q,
-        values=np.concatenate([array.reshape(size, -1) for array in arrays.values()], axis=1),
-        shapes=shapes,
-        names=_labels(shapes),
-        psis=smoothed,
-        khat_growth=growth,
-        title=draws.title,
-        notes=draws.notes,
-        unnormalized=draws.unnormalized,
-        elbo_trace=draws.elbo_trace,
-        provenance=Provenance(
-            settings={"draws": draws.num_draws},
-            subject="draws",
-            fingerprint=fingerprint_of_arrays({"log_p": draws.log_p, "log_q": draws.log_q}),
-            versions=versions_of("numpy", "scipy"),
-        ),
-        seconds=time.perf_counter() - start,
-    )
-
-
-def _chosen(values: Mapping[str, Floats], quantities: Quantities | None) -> dict[str, Floats]:
-    """Return the draws of everything, of what is named, or of what functions make of them."""
-    if quantities is None:
-        return dict(values)
-    if isinstance(quantities, str):
-        raise TypeError(f"quantities must be a list of names, got the string {quantities!r}")
-    if not len(quantities):
-        raise ValueError("quantities must hold at least one name or function, got none")
-    if isinstance(quantities, Mapping):
-        arrays = {name: np.asarray(of(values), float) for name, of in quantities.items()}
-        _require_rows(arrays, len(next(iter(values.values()))))
-        return arrays
-    unknown = [name for name in quantities if name not in values]
-    if unknown:
-        raise ValueError(
-            f"quantities has {', '.join(unknown)}, but the draws have: {', '.join(values)}"
-        )
-    return {name: values[name] for name in quantities}
 
 
 def _named(
@@ -320,66 +330,3 @@ def _named(
             f"{list(names)}"
         )
     return {name: array[:, column] for column, name in enumerate(names)}
-
-
-def _labels(shapes: Mapping[str, tuple[int, ...]]) -> tuple[str, ...]:
-    labels = tuple(
-        name if not index else f"{name}[{', '.join(map(str, index))}]"
-        for name, shape in shapes.items()
-        for index in np.ndindex(*shape)
-    )
-    if len(set(labels)) != len(labels):
-        twice = Counter(labels).most_common(1)[0][0]
-        raise ValueError(f"quantities must have different names, got {twice!r} twice")
-    return labels
-
-
-def _derivation(quantities: Quantities, model: Model) -> Derivation:
-    from vicheck.evaluation import Derivation
-
-    if isinstance(quantities, str):
-        raise TypeError(f"quantities must be a list of names, got the string {quantities!r}")
-    if isinstance(quantities, Mapping):
-        return Derivation(functions=tuple(quantities.items()))
-    known = model.constrain(np.zeros(model.dim))
-    unknown = [name for name in quantities if name not in known]
-    if unknown:
-        raise ValueError(
-            f"quantities has {', '.join(unknown)}, but the model has: {', '.join(known)}"
-        )
-    return Derivation(picked=tuple(quantities))
-
-
-def _evaluated(evaluator: Evaluator, max_bytes: int) -> tuple[Floats, Floats, Floats]:
-    size, width = evaluator.num_draws, len(evaluator.labels)
-    kept = min(size, max_bytes // (8 * width))
-    log_p, log_q, values = np.empty(size), np.empty(size), np.empty((kept, width))
-    start = 0
-    for chunk in evaluator.chunks(num_values=kept):
-        rows = slice(start, start + len(chunk.log_p))
-        log_p[rows], log_q[rows] = chunk.log_p, chunk.log_q
-        if start < kept:
-            values[rows] = chunk.values[: kept - start]
-        start = rows.stop
-    return log_p, log_q, values
-
-
-def _smoothed(log_p: Floats, log_q: Floats) -> tuple[PsisResult, dict[int, float]]:
-    with np.errstate(invalid="ignore"):
-        log_ratios = log_p - log_q
-    sizes = []
-    size = len(log_ratios) // 4
-    while size >= _GROWTH_FROM:
-        sizes.append(size)
-        size //= 4
-    smoothed = psis_quietly(log_ratios)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the verdict says what is wrong, once
-        growth = {n: float(psis_khat(log_ratios[:n])) for n in reversed(sizes)}
-    return smoothed, growth | {len(log_ratios): float(smoothed.khat)}
-
-
-def _predictive(fit: Fit, test_data: Mapping[str, Any], seed: int) -> Predictive:
-    from vicheck.checking.prediction import predictive_density
-
-    return predictive_density(fit.model, fit.q, test_data, seed=seed)

@@ -93,7 +93,8 @@ def load_model(
     spec: str, data: str | None, observed: list[str] | None, tell: Callable[[str], None]
 ) -> Model:
     """Load a model named on the command line, with its data."""
-    from vicheck.adapters.model_files import load_model_function, read_data
+    from vicheck.adapters.data_files import read_data
+    from vicheck.adapters.model_files import load_model_function
 
     _refuse_what_is_no_model(spec)
     arguments: dict[str, Any] = {}

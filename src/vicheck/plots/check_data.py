@@ -15,7 +15,7 @@ from vicheck.results.psis import PsisStatus
 from vicheck.stats.dependence import pair_shifts
 from vicheck.stats.estimates import truncated_log_weights
 from vicheck.stats.gpd import fit_gpd, log_quantiles
-from vicheck.stats.psis import psis_quietly
+from vicheck.stats.growth import khat_growth
 from vicheck.stats.reliability import GOOD_BELOW, USABLE_BELOW, khat_threshold
 from vicheck.stats.tail import log_exceedances, select_tail
 
@@ -38,8 +38,6 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-_LEAST_DRAWS = 250
-"""khat of fewer draws says little."""
 _TAIL_POINTS = 250
 _TRACE_POINTS = 300
 _CANDIDATES = 24
@@ -145,7 +143,7 @@ class KhatGrowth:
 
 
 def khat_growth_data(check: Check) -> KhatGrowth:
-    """Return khat with its 90% interval for the first half, quarter, eighth of the draws.
+    """Return khat with its 90% interval for the numbers of draws that the verdict looks at.
 
     Raises
     ------
@@ -153,21 +151,15 @@ def khat_growth_data(check: Check) -> KhatGrowth:
         When khat is defined for none of them.
     """
     require_check(check)
-    log_ratios = check.log_ratios
-    sizes = [len(log_ratios)]
-    while sizes[-1] // 2 >= _LEAST_DRAWS:
-        sizes.append(sizes[-1] // 2)
-    fewer = [psis_quietly(log_ratios[:size], with_weights=False) for size in sizes[:0:-1]]
-    results = [*fewer, check.psis]
-    if all(np.isnan(float(result.khat)) for result in results):
+    growth = khat_growth(check.log_ratios, check.psis)
+    if np.isnan(growth.khats).all():
         raise NothingToShowError(f"khat is undefined: {check.psis.message}")
-    intervals = np.array([result.khat_interval() for result in results])
     return KhatGrowth(
-        num_draws=np.array(sizes[::-1]),
-        khat=np.array([float(result.khat) for result in results]),
-        low=intervals[:, 0],
-        high=intervals[:, 1],
-        threshold=np.array([khat_threshold(size) for size in reversed(sizes)]),
+        num_draws=np.array(growth.sizes),
+        khat=growth.khats,
+        low=growth.intervals[:, 0],
+        high=growth.intervals[:, 1],
+        threshold=np.array([khat_threshold(size) for size in growth.sizes]),
     )
 
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.checking.moments import moments_table, unknown_moments, worst_first
-from vicheck.judging import judge_check, misses_a_mode, show, verdict_lines
 from vicheck.plain_text import plain
 from vicheck.results.check_archive import RECORDS, load_fields, save_fields
 from vicheck.results.convergence import Convergence, PooledModes
@@ -19,14 +17,15 @@ from vicheck.results.estimates import Divergences, Measure, Predictive
 from vicheck.results.provenance import Provenance
 from vicheck.results.psis import PsisResult, PsisStatus
 from vicheck.results.verdict import Finding, Verdict
-from vicheck.stats.divergences import divergences
-from vicheck.stats.psis import psis_quietly
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+    from vicheck.draws import Approximation
+    from vicheck.model import Model
     from vicheck.results.calibration import Calibration
+    from vicheck.vi.families.family import Family
 
 __all__ = ["Check"]
 
@@ -74,6 +73,11 @@ class Check:
     same bits."""
     command: str = ""
     """The command line that made it."""
+    model: Model | None = None
+    """The model with its data, where it is known. Neither this nor ``q`` is saved."""
+    q: Family | Approximation | None = None
+    """What the draws come from, where more of them can be had: a member of a family for a fit of
+    vicheck's own."""
 
     @property
     def khat(self) -> float:
@@ -89,6 +93,8 @@ class Check:
     @cached_property
     def verdict(self) -> Verdict:
         """The findings and their summary; ``str`` gives the sentence."""
+        from vicheck.judging import judge_check
+
         return judge_check(self.psis, self.khat_growth, self.convergence, self.pooled)
 
     @property
@@ -99,11 +105,13 @@ class Check:
     @cached_property
     def divergences(self) -> Divergences:
         """ELBO, log evidence, KL both ways, chi-square and Renyi divergences."""
-        found = divergences(self.log_ratios, smoothed=self.psis)
+        from vicheck.stats.divergences import divergences
+
+        estimated = divergences(self.log_ratios, smoothed=self.psis)
         if not self.unnormalized:
-            return found
+            return estimated
         unknown = Measure(np.nan, np.nan, self.unnormalized)
-        return replace(found, elbo=unknown, log_evidence=unknown)
+        return replace(estimated, elbo=unknown, log_evidence=unknown)
 
     @property
     def log_evidence(self) -> Measure:
@@ -118,6 +126,9 @@ class Check:
         VI in sds of the posterior, ``khat`` governs the error of this quantity's mean, and ``use``
         is "vi", "psis" or "neither". Computed when first asked for.
         """
+        from vicheck.checking.moments import moments_table, unknown_moments
+        from vicheck.judging import misses_a_mode
+
         if not len(self.values):
             return unknown_moments(self.names)
         log_ratios = self.log_ratios[: len(self.values)]
@@ -135,6 +146,8 @@ class Check:
     @property
     def worst_first(self) -> pd.DataFrame:
         """``moments`` with what is worst on top: no estimate to use, then the largest shift."""
+        from vicheck.checking.moments import worst_first
+
         return worst_first(self.moments)
 
     @property
@@ -157,6 +170,8 @@ class Check:
         """PSIS of the draws that were kept: all of them, unless memory forbade it."""
         if len(self.values) == self.psis.num_draws:
             return self.psis
+        from vicheck.stats.psis import psis_quietly
+
         return psis_quietly(self.log_ratios[: len(self.values)])
 
     def resample(self, num_draws: int, *, replace: bool = True, seed: int = 0) -> dict[str, Floats]:
@@ -206,14 +221,14 @@ class Check:
             "log_q": self.log_q[:size],
             "log_weights": self.kept_log_weights,
         }
-        told = {
+        attributes = {
             "khat": self.khat,
             "verdict": str(self.verdict),
             "title": self.title,
             "notes": "\n".join(self.notes),
             "unnormalized": self.unnormalized,
         }
-        return to_datatree(self.draws, stats, told)
+        return to_datatree(self.draws, stats, attributes)
 
     def report(self, path: str | Path, *, calibration: Calibration | None = None) -> Path:
         """Write all of it as one page of HTML that needs nothing else, and return its path.
@@ -249,10 +264,12 @@ class Check:
         InputFileError
             If the file is damaged or holds anything else.
         """
-        found = load_fields(path)
+        from vicheck.stats.psis import psis_quietly
+
+        loaded = load_fields(path)
         with np.errstate(invalid="ignore"):
-            smoothed = psis_quietly(found["log_p"] - found["log_q"])
-        return cls(psis=smoothed, **found)
+            smoothed = psis_quietly(loaded["log_p"] - loaded["log_q"])
+        return cls(psis=smoothed, **loaded)
 
     def to_dict(self) -> dict[str, Any]:
         """Return numbers, findings and the table of moments as plain values, without the draws."""
@@ -290,6 +307,8 @@ class Check:
 
 def summary_lines(check: Check) -> list[str]:
     """Return what was found, line by line, without the table of moments."""
+    from vicheck.judging import show, verdict_lines
+
     lines = [check.title] if check.title else []
     lines += [*verdict_lines(check.verdict), ""]
     if check.psis.status in (PsisStatus.OK, PsisStatus.CONSTANT):

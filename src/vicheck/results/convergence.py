@@ -1,4 +1,4 @@
-"""What is known of a fit beside its draws: convergence, and other optima."""
+"""What is known of a fit besides its draws: convergence, and other optima."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from vicheck.results.estimates import Measure
 from vicheck.results.record import Floats, Record
 from vicheck.results.status import FitStatus
 
-__all__ = ["Convergence", "GradientTest", "PooledModes"]
+__all__ = ["MAX_ITERATE_MCSE", "MAX_RHAT", "Convergence", "GradientTest", "PooledModes"]
+
+MAX_RHAT, MAX_ITERATE_MCSE = 1.1, 0.05
+"""Above these the iterates of a stochastic run have not settled (Dhaka et al. 2020). They are here
+because the solver decides by them, and the verdict quotes them."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -22,7 +22,7 @@ __all__ = ["Fit", "Optimum", "Solution"]
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """A place where a start has settled."""
+    """A member of the family that a solver has settled on."""
 
     q: Family
     elbo: float
@@ -46,9 +46,9 @@ class Solution:
     num_draws: int = 0
     """Draws in the objective: all of them, or in each step."""
     others: tuple[Optimum, ...] = ()
-    """Other optima that other starts have settled on."""
+    """Other optima, which other starts led to."""
     elbo_trace: Floats = field(default_factory=lambda: np.empty(0))
-    """ELBO as the solver went along."""
+    """ELBO in the course of the optimisation."""
     gradient_trace: Floats = field(default_factory=lambda: np.empty(0))
     """Largest entry of the gradient, in sds, after each round of the deterministic solver."""
     iterates: Floats = field(default_factory=lambda: np.empty((0, 0)))
@@ -71,7 +71,7 @@ class Fit:
     options: dict[str, Any] = field(default_factory=dict)
     """Options that were given, the rank and those of the solver."""
     computed: Hashable = None
-    """What the model computed when it was fitted; None where that is not known."""
+    """What the model computed when it was fitted; None if unknown."""
 
     @property
     def q(self) -> Family:
@@ -84,20 +84,31 @@ class Fit:
 
     @property
     def mean(self) -> Floats:
-        """Mean of q, on the unconstrained scale, in the order of ``model.coordinates``."""
-        return np.asarray(self.q.loc)
+        """Mean of q, on the unconstrained scale, in the order of ``model.coordinates``.
+
+        Where the family has no formula for its moments, this, ``sd`` and ``covariance`` are
+        estimated from 16,384 draws, always the same: errors are about 1% of an sd.
+        """
+        from vicheck.vi.families.moments import mean_of
+
+        with double_precision():
+            return np.asarray(mean_of(self.q))
 
     @property
     def sd(self) -> Floats:
         """Standard deviations of q, on the unconstrained scale."""
+        from vicheck.vi.families.moments import sd_of
+
         with double_precision():
-            return np.asarray(self.q.sd)
+            return np.asarray(sd_of(self.q))
 
     @property
     def covariance(self) -> Floats:
         """Covariance matrix of q, on the unconstrained scale."""
+        from vicheck.vi.families.moments import covariance_of
+
         with double_precision():
-            return np.asarray(self.q.covariance())
+            return np.asarray(covariance_of(self.q))
 
     @property
     def status(self) -> FitStatus:

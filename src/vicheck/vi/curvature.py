@@ -20,11 +20,11 @@ FLATTEST = 1e-10
 """Second derivatives below it are raised to it where no better bound is known."""
 _PROBES = 8
 _FRACTIONS = 4.0 ** -np.arange(8.0)
-"""A Newton step is tried whole and in these parts."""
+"""Fractions of a Newton step that are tried, the whole step first."""
 _TOGETHER = 40
-"""Columns of a Hessian that are computed together, at most: more would not fit a cache."""
+"""Most columns of a Hessian that are computed together: more would not fit a cache."""
 _LEAST_GAIN = 1e-3
-"""In nats; Newton's method ends there, because variational inference goes on from it."""
+"""In nats; Newton's method stops there, and variational inference continues."""
 
 
 class Curvature(NamedTuple):
@@ -63,7 +63,7 @@ def climb(
         return (state.num_steps <= max_steps) & (state.gain > _LEAST_GAIN)
 
     def advance(state: _Climb) -> _Climb:
-        # The first round finds no step to try, only the curvature: compiled code is half as long.
+        # The first round has no step to try, it computes the curvature: this halves compiled code.
         best, value, arrived = step(program, state, data)
         better = value > state.value
         at = jnp.where(better, best, state.z)
@@ -87,7 +87,7 @@ def climb(
 
 
 def _newton_step(program: Program, state: _Climb, data: Data) -> tuple[jax.Array, jax.Array, Any]:
-    """Return the best part of a Newton step, the log density there, and that more may follow."""
+    """Return the best fraction of a Newton step, the log density there, and False: not a mode."""
     roots = state.curvature.directions
     gradient = state.gradient
     newton = -(roots**2 * gradient if roots.ndim == 1 else roots @ (roots.T @ gradient))
@@ -101,7 +101,7 @@ def _newton_step(program: Program, state: _Climb, data: Data) -> tuple[jax.Array
 def _quasi_newton_steps(
     program: Program, state: _Climb, data: Data
 ) -> tuple[jax.Array, jax.Array, Any]:
-    """Return a mode or what is on the way to one, the log density there, and which it is."""
+    """Return a mode or a point on the way, the log density there, and whether it is a mode."""
     end, arrived = climb_to_mode(program, state.z, state.curvature.directions, data)
     value = program.log_density(end, data)
     return end, jnp.where(jnp.isfinite(value), value, -jnp.inf), arrived

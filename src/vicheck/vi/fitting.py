@@ -1,36 +1,19 @@
-"""Fit one model: choose family and solver, and keep what came out with what went in."""
+"""Fit one model: choose family and solver, and keep the result with its inputs."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import fields
-from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 from vicheck.model import Model, double_precision
-from vicheck.results.fit import Fit, Solution
+from vicheck.results.fit import Fit
 from vicheck.runtime.interrupts import between_pieces
-from vicheck.vi.families.registry import Kind, kind_of
+from vicheck.vi.families.registry import kind_of
+from vicheck.vi.solvers.registry import make_solver
 from vicheck.vi.solvers.reporting import Report, silent
 
-__all__ = ["fit", "make_solver"]
-
-
-class Solver(Protocol):
-    """What a solver is: options, and a way to use them."""
-
-    def solve(self, model: Model, kind: Kind, seed: int, report: Report) -> Solution:
-        """Fit a family to a model."""
-        ...
-
-
-# Where each solver lives: loaded when it is chosen, because Optax takes a while.
-_SOLVERS = {
-    "deterministic": ("vicheck.vi.solvers.deterministic.solver", "Deterministic"),
-    "stochastic": ("vicheck.vi.solvers.stochastic", "Stochastic"),
-    "stan_advi": ("vicheck.vi.solvers.stan_advi", "StanAdvi"),
-}
+__all__ = ["fit"]
 
 
 @between_pieces()
@@ -54,7 +37,8 @@ def fit(
     data
         Named arrays that replace the model's own; of the same shapes, nothing is compiled again.
     family
-        ``"mean_field"``, ``"full_rank"`` or ``"low_rank"`` (low rank plus diagonal).
+        ``"mean_field"``, ``"full_rank"``, ``"low_rank"`` (low rank plus diagonal) or one of your
+        own (`vicheck.vi.families.registry.register`).
     rank
         Rank of ``"low_rank"``; 5 by default.
     solver
@@ -63,7 +47,7 @@ def fit(
     seed
         The same seed gives the same bits.
     progress
-        Called now and then with a sentence on what is going on.
+        Called from time to time with a sentence on progress.
     **options
         Options of the solver: see `vicheck.vi.solvers.deterministic.solver.Deterministic`,
         `vicheck.vi.solvers.stochastic.Stochastic`, `vicheck.vi.solvers.stan_advi.StanAdvi`.
@@ -91,32 +75,15 @@ def fit(
             f"model must be a vicheck Model, got {type(model).__name__}: "
             "make one with vicheck.from_numpyro or vicheck.from_log_density"
         )
-    chosen = make_solver(solver, options)
+    solver_with_options = make_solver(solver, options)
     model = model.given(data)
     model.require_data()
     kind = kind_of(family, model.dim, rank)
     start = time.perf_counter()
     with double_precision():
         now = model.snapshot()
-        solution = chosen.solve(now, kind, seed, progress or silent)
+        solution = solver_with_options.solve(now, kind, seed, progress or silent)
         computed = now.program.computation("log_density", now.data)
     seconds = time.perf_counter() - start
     given = options if rank is None else {"rank": rank} | options
     return Fit(model, family, solver, seed, solution, seconds, given, computed)
-
-
-def make_solver(name: str, options: dict[str, Any]) -> Solver:
-    """Return a solver with its options, or say what there is."""
-    if name not in _SOLVERS:
-        raise ValueError(f"solver must be one of {', '.join(_SOLVERS)}, got {name!r}")
-    module, kind = _SOLVERS[name]
-    make = getattr(import_module(module), kind)
-    known = [each.name for each in fields(make)]
-    unknown = [option for option in options if option not in known]
-    if unknown:
-        raise TypeError(
-            f"fit got the option {', '.join(unknown)}, but those of solver={name!r} are: "
-            f"{', '.join(known)}"
-        )
-    chosen: Solver = make(**options)
-    return chosen

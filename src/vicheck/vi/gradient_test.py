@@ -13,7 +13,6 @@ from vicheck.model import Data, Model, Program
 from vicheck.results.convergence import GradientTest
 from vicheck.runtime.compiling import compiled
 from vicheck.vi.families.family import Family
-from vicheck.vi.families.full_rank import FullRank
 
 __all__ = ["gradient_test"]
 
@@ -48,28 +47,17 @@ def gradient_test(
         size=size,
         p_value=p_value,
         tolerance=tolerance,
-        worst=_name_of(worst, mean, model, q),
+        worst=q.entry_name(worst, mean, model.coordinates),
         num_draws=2 * count,
     )
 
 
-def _name_of(entry: int, gradient: Any, model: Model, q: Family) -> str:
-    """Name the parameter that an entry of the gradient is about."""
-    dim = model.dim
-    if entry >= dim:
-        return (
-            f"the scale of {model.coordinates[entry - dim]}" if entry < 2 * dim else "correlations"
-        )
-    if isinstance(q, FullRank):  # whose mean moves along the columns of its scale
-        moves = np.asarray(q.scale_tril) @ gradient[:dim] / np.asarray(q.sd)
-        entry = int(np.argmax(np.abs(moves)))
-    return model.coordinates[entry]
-
-
 @compiled("log_density")
 def _moments(program: Program, q: Family, noise: Any, data: Data) -> tuple[Any, Any]:
+    units = q.units()
+
     def loss(step: jax.Array, e: jax.Array) -> jax.Array:
-        z = q.displaced(step, q.sd).transform(e)
+        z = q.displaced(step, units).transform(e)
         return q.log_prob(z) - program.log_density(z, data)
 
     zero = jnp.zeros(q.step_dim, noise.dtype)

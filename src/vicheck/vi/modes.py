@@ -1,30 +1,181 @@
-"""Modes of the density, found by quasi-Newton steps in given units."""
+"""The search for modes: climbs of the log density from over-dispersed starts.
+
+Any solver can use it to look beyond its optimum, and so can the check of a fit made elsewhere:
+all it takes is a model, and where the approximation already is.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
+from numpy.typing import NDArray
 
-from vicheck.model import Data, Program
+from vicheck.model import Data, Model, Program
 from vicheck.runtime.compiling import compiled
-from vicheck.vi.families.gaussian import moved
+from vicheck.runtime.jax_settings import double_precision
+from vicheck.vi.families.family import Family, moved
+from vicheck.vi.families.moments import mean_and_sd
 from vicheck.vi.quasi_newton import minimise
 
-__all__ = ["MAX_EVALUATIONS", "climb_to_mode", "find_modes"]
+__all__ = [
+    "APART",
+    "FAR",
+    "MAX_EVALUATIONS",
+    "Mode",
+    "Place",
+    "climb_from_starts",
+    "climb_to_mode",
+    "compile_search",
+    "is_far",
+    "random_starts",
+    "search_beyond",
+    "search_modes",
+]
 
+Floats = NDArray[np.float64]
+T = TypeVar("T")
+
+FAR = 4.0
+"""Sds from which on a climb has left an approximation."""
+APART = 1.0
+"""Sds from which on an optimum is another one."""
 MAX_EVALUATIONS = 60
 """Evaluations of the density from one start."""
+_SPREAD = 4.0
+"""Random starts lie within this of zero, on the unconstrained scale: over-dispersed."""
 _ARRIVED = 0.1
 """Gradient, in sds, at which a mode is found."""
 _LONGEST = 100.0
 """Largest change in one step, in sds."""
 
 
+class Place(NamedTuple):
+    """Where an approximation lies: its mean and sds, each of shape ``(d,)``."""
+
+    mean: Any
+    sd: Any
+
+
+class Mode(NamedTuple):
+    """A mode of the posterior's density on the unconstrained scale."""
+
+    z: Floats
+    log_p: float
+
+
+def search_modes(
+    model: Model, around: Family | Place, *, num_starts: int = 3, seed: int = 0
+) -> list[Mode]:
+    """Look for modes that an approximation does not reach.
+
+    Parameters
+    ----------
+    model
+        The model with its data.
+    around
+        The approximation, or its mean and sds on the unconstrained scale. Steps of the search are
+        measured in its sds.
+    num_starts
+        Random starts of the search; each costs at most 60 evaluations of the density.
+    seed
+        The same seed gives the same starts.
+
+    Returns
+    -------
+    list of Mode
+        Modes more than 4 sds of the approximation away from its mean and from each other in at
+        least one coordinate, the one with the highest density first. An empty list means only that
+        no start led to one.
+
+    Raises
+    ------
+    ValueError
+        When ``num_starts`` is less than 1, or mean and sds do not fit the model.
+    """
+    if num_starts < 1:
+        raise ValueError(f"num_starts must be at least 1, got {num_starts}")
+    with double_precision():
+        given = mean_and_sd(around) if isinstance(around, Family) else around
+        mean, sd = (np.asarray(array, np.float64) for array in given)
+        for name, array in (("mean", mean), ("sd", sd)):
+            if array.shape != (model.dim,):
+                raise ValueError(
+                    f"around must have a {name} of shape ({model.dim},), as the model has "
+                    f"{model.dim} parameters, got shape {array.shape}"
+                )
+        if not (np.isfinite(mean).all() and np.isfinite(sd).all() and (sd > 0.0).all()):
+            raise ValueError(
+                f"around must have finite means and positive sds, got mean={mean}, sd={sd}"
+            )
+        now = model.snapshot()
+        starts = random_starts(num_starts, now.dim, seed)
+        places = search_beyond(
+            climb_from_starts(now.program, starts, sd, now.data),
+            Place(mean, sd),
+            settle=lambda z, known: Place(z, sd),
+            place_of=lambda place: place,
+        )[1:]
+        modes = [
+            Mode(place.mean, float(_log_density(now.program, place.mean, now.data)))
+            for place in places
+        ]
+    return sorted(modes, key=lambda mode: -mode.log_p)
+
+
+def search_beyond(
+    ends: Any,
+    first: T,
+    settle: Callable[[Floats, Sequence[T]], T | None],
+    place_of: Callable[[T], Place],
+) -> list[T]:
+    """Follow up climbs that ended far from all that is known; return all optima, the first first.
+
+    Parameters
+    ----------
+    ends
+        Where climbs ended, shape ``(starts, d)``; NaN where none arrived.
+    first
+        The optimum that is known to begin with.
+    settle
+        Returns the optimum that an end leads to, given those known so far, or None.
+    place_of
+        Returns where an optimum lies. Those less than 1 sd from a known one are not new.
+    """
+    known = [first]
+    for end in np.asarray(ends):
+        if not np.isfinite(end).all() or not is_far(end, map(place_of, known), FAR):
+            continue
+        optimum = settle(end, known)
+        if optimum is not None and is_far(place_of(optimum).mean, map(place_of, known), APART):
+            known.append(optimum)
+    return known
+
+
+def is_far(z: Any, places: Iterable[Place], sds: float = FAR) -> bool:
+    """Whether z differs from each place by some of its sds, in any coordinate."""
+    return all((np.abs(z - place.mean) > sds * place.sd).any() for place in places)
+
+
+def random_starts(num_starts: int, dim: int, seed: int) -> Floats:
+    """Return over-dispersed starts, shape ``(num_starts, d)``."""
+    rng = np.random.default_rng((seed, 1))
+    return rng.uniform(-_SPREAD, _SPREAD, (num_starts, dim))
+
+
+def compile_search(program: Program, num_starts: int, directions: Any, data: Data) -> None:
+    """Compile the search with starts of NaN, which return immediately."""
+    starts = np.full((num_starts, program.dim), np.nan)
+    with double_precision():
+        climb_from_starts(program, starts, directions, data)
+
+
 @compiled("log_density")
-def find_modes(program: Program, starts: Any, directions: Any, data: Data) -> jax.Array:
+def climb_from_starts(program: Program, starts: Any, directions: Any, data: Data) -> jax.Array:
     """Climb the log density from each start; return the modes, NaN where none was found."""
 
     def from_start(z: jax.Array) -> jax.Array:
@@ -39,8 +190,8 @@ def climb_to_mode(
 ) -> tuple[jax.Array, jax.Array]:
     """Climb from z; return the end, and whether it is a mode.
 
-    One that is still on its way has found none: in a funnel there is none to be found. Directions
-    of length zero lead nowhere.
+    A climb that uses up its evaluations has found none: in a funnel there is none. Directions of
+    length zero lead nowhere.
     """
     end = minimise(
         jax.value_and_grad(lambda step: -program.log_density(moved(z, step, directions), data)),
@@ -51,3 +202,8 @@ def climb_to_mode(
     )
     arrived = jnp.max(jnp.abs(end.gradient)) < _ARRIVED
     return moved(z, end.x, directions), arrived
+
+
+@compiled("log_density")
+def _log_density(program: Program, z: Any, data: Data) -> jax.Array:
+    return program.log_density(jnp.asarray(z), data)

@@ -1,4 +1,4 @@
-"""Quasi-Newton minimisation that evaluates its objective once an iteration.
+"""Quasi-Newton minimisation that evaluates its objective once per iteration.
 
 A trial point that does not descend enough shortens the step, and that is an iteration of its own;
 there is no line search inside. So compiled code holds the objective once, and a batch of problems
@@ -34,7 +34,7 @@ class Minimum(NamedTuple):
     stalled: jax.Array
     """No descent could be found although the gradient is above the tolerance."""
     memory: Memory
-    """What was learnt of the Hessian, for a later call on nearly the same function."""
+    """What was learnt about the Hessian, for a later call on nearly the same function."""
 
 
 class _Dense(NamedTuple):
@@ -190,7 +190,7 @@ def minimise(
 
 
 def no_memory(x: jax.Array) -> Memory:
-    """Return what is known of the Hessian before anything is learnt."""
+    """Return what is known about the Hessian before anything is learnt."""
     count = jnp.zeros((), jnp.int64)
     if x.size <= _MAX_DENSE:
         return _Dense(jnp.eye(x.size, dtype=x.dtype), count)

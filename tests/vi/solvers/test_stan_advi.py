@@ -25,7 +25,8 @@ from vicheck.vi.families.mean_field import MeanField
 from vicheck.vi.families.registry import kind_of
 from vicheck.vi.solvers import stan_advi
 from vicheck.vi.solvers.reporting import silent
-from vicheck.vi.solvers.stan_advi import StanAdvi, relative_changes
+from vicheck.vi.solvers.stan_advi import StanAdvi
+from vicheck.vi.solvers.stopping import relative_changes
 
 REFERENCE = Path(__file__).parents[2] / "reference" / "eight_schools_stan.json"
 
@@ -142,28 +143,6 @@ def test_elbo_with_failed_draws():
         value, count = elbo(-50.0)
         assert np.isnan(value)
         assert count == 100
-
-
-class TestRelativeChanges:
-    def test_by_hand(self):
-        trace = [-200.0, -100.0, -80.0, -64.0]
-        assert relative_changes(trace[:1], 10) == (1.0, 1.0)
-        assert relative_changes(trace[:2], 10) == (1.0, 1.0)
-        mean, median = relative_changes(trace, 10)
-        assert mean == pytest.approx((1.0 + 1.0 + 0.25 + 0.25) / 4)
-        assert median == 1.0  # the upper of the two in the middle
-        assert relative_changes(trace, 2) == (0.25, 0.25)
-        assert relative_changes([3.0, 2.0, 4.0], 2) == (0.5, 0.5)
-
-    def test_undefined(self):
-        assert np.isnan(relative_changes([], 5)).all()
-        assert relative_changes([1.0, 0.0], 1) == (np.inf, np.inf)
-
-    def test_bad_arguments(self):
-        with pytest.raises(ValueError, match="window must be at least 1, got 0"):
-            relative_changes([1.0], 0)
-        with pytest.raises(ValueError, match=r"elbo_trace must have one dimension, got shape"):
-            relative_changes([[1.0]], 2)
 
 
 @pytest.mark.parametrize(
@@ -305,19 +284,6 @@ def test_noise_in_parts_is_the_same_run(gaussian, monkeypatch):
     parts = solve(options, gaussian)
     assert parts.settings["iterations"] == whole.settings["iterations"] == 300
     assert parts.iterates.shape == whole.iterates.shape == (150, 4)
-
-
-def test_iterates_of_a_long_run_are_thinned_evenly():
-    kept = stan_advi._Iterates(max_rows=10)
-    numbers = np.arange(1000.0)[:, None]
-    for first in range(0, 1000, 7):
-        kept.append(numbers[first : first + 7])
-    half = kept.last_half(1)[:, 0]
-    assert 5 <= len(half) <= 10
-    assert len(set(np.diff(half))) == 1
-    assert 400 < half[0] < 600
-    assert half[-1] > 900
-    assert stan_advi._Iterates(10).last_half(4).shape == (0, 4)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -17,12 +17,19 @@ from numpy.typing import NDArray
 from numpyro import handlers
 from numpyro.distributions import Delta, biject_to
 from numpyro.infer import SVI, Trace_ELBO
+from numpyro.infer.autoguide import AutoContinuous
 from numpyro.infer.util import log_density
 
 from vicheck.adapters.numpyro.models import NumpyroProgram, WholePlates, from_numpyro, tracing
 from vicheck.adapters.precision import in_double
-from vicheck.draws import Draws
+from vicheck.draws import Approximation, Draws
 from vicheck.errors import ModelError
+from vicheck.evaluation import (
+    SEPARATE_CHUNKS,
+    chunk_size,
+    evaluate_in_chunks,
+    kept_draws,
+)
 from vicheck.model import Data, Model, double_precision
 from vicheck.results.status import FitStatus
 from vicheck.runtime.compiling import Traced, compiled
@@ -31,12 +38,6 @@ __all__ = ["SviFit", "draws_of_guide", "still_rising"]
 
 Floats = NDArray[np.float64]
 
-_CHUNK = 4096
-_CHUNK_BYTES = 2**28
-_COPIES = 6
-"""How many arrays of the size of draws and data an evaluation holds at a time, roughly."""
-_KEPT_BYTES = 2**30
-"""Draws are kept for as many as fit into this; densities for all."""
 _LEAST_GAIN = 0.1
 """Nats that the ELBO gains over the last fifth of the steps of a run that has not converged."""
 
@@ -54,19 +55,18 @@ def draws_of_guide(
     values, losses = _params_of(params)
     with double_precision():
         fixed = in_double(values)
-        # Not to be simulated, and what the guide draws is a parameter: nothing is to be found out.
+        # Not to be simulated, and what the guide draws is a parameter: nothing is left to find out.
         target = from_numpyro(_without_params(model, fixed, args, kwargs), *args,
                               observed=(), **kwargs)  # fmt: skip
         approximation = Guide(_program_of(target), guide, _positions(model, args)).snapshot()
         approximation.check(fixed, target.data)
-        log_p, log_q, theta = approximation.draw(fixed, target.data, num_draws, seed)
-    name = type(guide).__name__ if hasattr(guide, "get_posterior") else _name_of(guide)
+    name = type(guide).__name__ if isinstance(guide, AutoContinuous) else _name_of(guide)
+    drawn = _FittedGuide(
+        approximation, fixed, target, f"{name} of {target.dim} parameters (NumPyro)"
+    ).draws(num_draws, seed)
     note = still_rising(losses)
-    return Draws(
-        theta,
-        log_p,
-        log_q,
-        title=f"{name} of {target.dim} parameters (NumPyro)",
+    return replace(
+        drawn,
         notes=(note,) if note else (),
         elbo_trace=np.empty(0) if losses is None else -np.asarray(losses, np.float64),
     )
@@ -76,7 +76,7 @@ def draws_of_guide(
 class Guide(Traced):
     """A guide beside the program it approximates.
 
-    Compiled code belongs to one such object: what model and guide compute may hang on numbers
+    Compiled code belongs to one such object: what model and guide compute may depend on numbers
     outside them, which may have changed when the next is made.
     """
 
@@ -139,16 +139,16 @@ class Guide(Traced):
                 "finds the mode only (of an AutoLaplaceApproximation guide.get_posterior(params) "
                 "is what vicheck.check_distribution takes)"
             )
-        told = f"the guide draws {count} random numbers for {self.program.dim} parameters"
+        draws = f"the guide draws {count} random numbers for {self.program.dim} parameters"
         if count < self.program.dim:
             raise ModelError(
-                f"{told}: it is a point in some directions (of {', '.join(points)}), and has no "
+                f"{draws}: it is a point in some directions (of {', '.join(points)}), and has no "
                 "density"
             )
         if count > self.program.dim:
             extra = ", ".join(name for name in random if name not in self.program.shapes)
             raise ModelError(
-                f"{told}: its density of the parameters is an integral over auxiliary numbers "
+                f"{draws}: its density of the parameters is an integral over auxiliary numbers "
                 f"({extra}), which is not known"
             )
 
@@ -173,27 +173,25 @@ class Guide(Traced):
         self, params: Any, data: Data, num_draws: int, seed: int
     ) -> tuple[Floats, Floats, dict[str, Floats]]:
         """Return log p, log q and named draws; of the latter as many as memory allows."""
-        size = self._chunk(data, num_draws)
-        parts: list[Any] = []
-        kept: list[dict[str, Floats]] = []
-        room = _KEPT_BYTES
-        for index in range(-(-num_draws // size)):
-            keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), index), size)
-            log_p, log_q, theta = jax.device_get(_evaluate(self, keys, params, data))
-            parts.append((log_p, log_q))
-            room -= sum(array.nbytes for array in theta.values())
-            if room > 0 or not kept:
-                kept.append(theta)
-        log_p, log_q = (np.concatenate(each)[:num_draws] for each in zip(*parts, strict=True))
-        order = [name for name, _ in self.program.layout]
-        order += [name for name in kept[0] if name not in order]
-        named = {name: np.concatenate([each[name] for each in kept])[:num_draws] for name in order}
-        return log_p, log_q, named
-
-    def _chunk(self, data: Data, num_draws: int) -> int:
-        """Return how many draws are made together: what they are compared with takes memory too."""
         width = self.dim + sum(np.size(leaf) for leaf in jax.tree.leaves(data))
-        return max(1, min(_CHUNK, num_draws, _CHUNK_BYTES // (8 * _COPIES * width)))
+        size = chunk_size(num_draws, width, SEPARATE_CHUNKS)
+        root = jax.random.key(seed)
+        shapes = jax.eval_shape(self.one, root, params, data)[2]
+
+        def evaluate(keys: Any, keep: bool) -> tuple[Any, Any]:
+            log_p, log_q, theta = _evaluate(self, keys, params, data)
+            return (log_p, log_q), theta if keep else {}
+
+        (log_p, log_q), theta = evaluate_in_chunks(
+            lambda index: jax.random.split(jax.random.fold_in(root, index), size),
+            evaluate,
+            num_draws,
+            size,
+            kept_draws(num_draws, sum(math.prod(each.shape) for each in shapes.values())),
+        )
+        order = [name for name, _ in self.program.layout]
+        order += [name for name in theta if name not in order]
+        return log_p, log_q, {name: theta[name] for name in order}
 
     def _call(self, data: Data) -> tuple[list[Any], dict[str, Any]]:
         """Return what the guide is called with."""
@@ -205,6 +203,21 @@ class Guide(Traced):
         args, kwargs = self._call(data)
         with tracing():
             return dict(handlers.trace(guide).get_trace(*args, **kwargs))
+
+
+@dataclass(frozen=True, eq=False)
+class _FittedGuide(Approximation):
+    """A guide at its fitted parameters, beside the model."""
+
+    guide: Guide
+    params: Mapping[str, Any]
+    target: Model
+    title: str
+
+    def draws(self, num_draws: int, seed: int = 0) -> Draws:
+        with double_precision():
+            log_p, log_q, theta = self.guide.draw(self.params, self.target.data, num_draws, seed)
+        return Draws(theta, log_p, log_q, title=self.title, model=self.target, q=self)
 
 
 @compiled()

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
-from vicheck.draws import Draws
+from vicheck.draws import Draws, require_count
 from vicheck.errors import ModelError, require_extra
 from vicheck.model import Model
 
@@ -73,7 +72,9 @@ def from_pymc(model: Any, *, observed: Mapping[str, Any] | Sequence[str] | None 
     return Model(taken.program, rest, names)
 
 
-def draws_of_approximation(approx: Any, num_draws: int, seed: int) -> Draws:
+def draws_of_approximation(
+    approx: Any, num_draws: int | None = None, seed: int | None = None
+) -> Draws:
     """Draw from a fit that PyMC or pymc-extras made, with both log densities at the same draws.
 
     Parameters
@@ -83,9 +84,9 @@ def draws_of_approximation(approx: Any, num_draws: int, seed: int) -> Draws:
         ``pymc_extras.fit`` returned for ``"dadvi"`` or ``"laplace"``, or for ``"pathfinder"`` with
         ``importance_sampling=None`` and ``store_diagnostics=True``.
     num_draws
-        How many; Pathfinder's result holds its own draws and no others can be had.
+        How many, 10,000 by default; not for Pathfinder, whose result holds its own draws.
     seed
-        The same seed gives the same bits.
+        The same seed gives the same bits; 0 by default. Not for Pathfinder.
 
     Returns
     -------
@@ -95,22 +96,26 @@ def draws_of_approximation(approx: Any, num_draws: int, seed: int) -> Draws:
     Raises
     ------
     TypeError
-        When the density of the approximation is not known.
+        When the density of the approximation is not known, or an argument has no effect.
     """
     require_extra("pymc")
+    import pymc as pm
     from pymc.variational.inference import Inference
     from pymc.variational.opvi import Approximation
 
     from vicheck.adapters.pymc.approximations import draws_of_group_approximation, draws_of_result
 
-    for name, value, least in (("num_draws", num_draws, 1), ("seed", seed, 0)):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise ValueError(f"{name} must be an integer from {least} on, got {value!r}")
+    if num_draws is not None:
+        num_draws = require_count("num_draws", num_draws)
+    if seed is not None:
+        seed = require_count("seed", seed, 0)
     if isinstance(approx, Approximation):
-        return draws_of_group_approximation(approx, int(num_draws), int(seed))
+        return draws_of_group_approximation(approx, num_draws, seed)
     if isinstance(approx, xr.DataTree) or type(approx).__name__ == "InferenceData":
-        return draws_of_result(approx, int(num_draws), int(seed))
+        return draws_of_result(approx, num_draws, seed)
     hint = ": give what its method fit returned" if isinstance(approx, Inference) else ""
+    if isinstance(approx, pm.Model):
+        hint = ": fit it first, vicheck.check(vicheck.fit(vicheck.from_pymc(model)))"
     raise TypeError(
         "approx must be what pymc.fit or pymc_extras.fit returned, got "
         f"{type(approx).__name__}{hint}"

@@ -6,25 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
+from pymc.variational import opvi
 from pymc.variational.approximations import FullRankGroup, MeanFieldGroup
-from pymc.variational.opvi import Approximation
 
 from vicheck.adapters.pymc.compiling import run_quickly
 from vicheck.adapters.pymc.program import model_of
-from vicheck.draws import Draws
-from vicheck.model import Model
+from vicheck.draws import Approximation, Draws
+from vicheck.evaluation import chunk_size, evaluate_in_chunks, kept_draws, rows_in_chunks
+from vicheck.model import Model, double_precision
+from vicheck.vi.families.family import Family
 
 __all__ = ["draws_of_group_approximation", "draws_of_result"]
 
 Floats = NDArray[np.float64]
 
-_CHUNK = 8192
-_KEPT_BYTES = 2**30
-"""Quantities are kept for as many draws as fit into this."""
+_NUM_DRAWS = 10_000
+"""Draws by default."""
 _MINIBATCHES = "Log densities are of all the data, whatever part of it each step of the fit saw."
 _NO_DENSITY = "which holds draws but neither log densities nor what they could be computed from"
 
@@ -50,7 +52,54 @@ class _Gaussian:
         return z, -(noise**2).sum(axis=1) / 2.0 - constant
 
 
-def draws_of_group_approximation(approx: Approximation, num_draws: int, seed: int) -> Draws:
+@dataclass(frozen=True, eq=False)
+class _Fitted(Approximation):
+    """Normal distributions of all value variables of a model."""
+
+    target: Model
+    parts: tuple[_Gaussian, ...]
+    title: str
+
+    def draws(self, num_draws: int | None, seed: int | None = 0) -> Draws:
+        num_draws = _NUM_DRAWS if num_draws is None else num_draws
+        rng = np.random.default_rng(seed or 0)
+        columns: dict[str, Floats] = {}
+        log_q = np.zeros(num_draws)
+        for part in self.parts:
+            _check_finite(part)
+            z, log_density = part.draw(rng, num_draws)
+            columns |= _columns(self.target, part.names, z)
+            log_q += log_density
+        return replace(_evaluated(self.target, columns, log_q, self.title, ()), q=self)
+
+    def family(self) -> Family:
+        with double_precision():
+            return self._as_family()
+
+    def _as_family(self) -> Family:
+        from vicheck.vi.families.full_rank import FullRank
+        from vicheck.vi.families.mean_field import MeanField
+
+        size = self.target.dim
+        loc, covariance = np.zeros(size), np.zeros((size, size))
+        columns: dict[str, Floats] = {}
+        start = 0
+        for part in self.parts:
+            there = slice(start, start + len(part.mean))
+            root = np.diag(part.scale) if part.scale.ndim == 1 else part.scale
+            loc[there], covariance[there, there] = part.mean, root @ root.T
+            columns |= _columns(self.target, part.names, np.arange(size, dtype=float)[None, there])
+            start = there.stop
+        order = _joined(self.target, columns)[0].astype(int)
+        loc, covariance = loc[order], covariance[np.ix_(order, order)]
+        if all(part.scale.ndim == 1 for part in self.parts):
+            return MeanField(jnp.asarray(loc), jnp.asarray(np.log(np.diagonal(covariance)) / 2.0))
+        return FullRank(jnp.asarray(loc), jnp.asarray(_root(covariance)))
+
+
+def draws_of_group_approximation(
+    approx: opvi.Approximation, num_draws: int | None, seed: int | None
+) -> Draws:
     """Draw from what ``pymc.fit`` returned."""
     kinds = []
     for group in approx.groups:
@@ -63,12 +112,12 @@ def draws_of_group_approximation(approx: Approximation, num_draws: int, seed: in
         kinds.append("mean-field" if isinstance(group, MeanFieldGroup) else "full-rank")
     parts = [_of_group(group) for group in approx.groups]
     kind = " and ".join(dict.fromkeys(kinds))
-    draws = _draw(approx.model, parts, num_draws, seed, f"{kind} fit", "PyMC")
+    draws = _fitted(approx.model, parts, f"{kind} fit", "PyMC").draws(num_draws, seed)
     losses = np.asarray(getattr(approx, "hist", ()), np.float64)  # pm.fit puts them there
     return replace(draws, elbo_trace=-losses)
 
 
-def draws_of_result(result: Any, num_draws: int, seed: int) -> Draws:
+def draws_of_result(result: Any, num_draws: int | None, seed: int | None) -> Draws:
     """Draw from what pymc-extras returned; the model is the one in whose context this is called."""
     groups = _groups_of(result)
     if "fit" in groups and "covariance_matrix" in groups["fit"]:
@@ -76,14 +125,22 @@ def draws_of_result(result: Any, num_draws: int, seed: int) -> Draws:
         names = _owners(fitted["rows"].values)
         covariance = np.asarray(fitted["covariance_matrix"].values, float)
         part = _Gaussian(names, np.asarray(fitted["mean_vector"].values, float), _root(covariance))
-        return _draw(_context(), [part], num_draws, seed, "Laplace approximation", "pymc-extras")
+        laplace = _fitted(_context(), [part], "Laplace approximation", "pymc-extras")
+        return laplace.draws(num_draws, seed)
     if "optimizer_result" in groups and _is_dadvi(groups["optimizer_result"]):
-        found = groups["optimizer_result"]["x"]
-        means, log_sds = np.split(np.asarray(found.values, float), 2)
-        names = _owners(found["variables"].values[: len(means)])
+        optimum = groups["optimizer_result"]["x"]
+        means, log_sds = np.split(np.asarray(optimum.values, float), 2)
+        names = _owners(optimum["variables"].values[: len(means)])
         part = _Gaussian(names, means, np.exp(log_sds))
-        return _draw(_context(), [part], num_draws, seed, "mean-field fit", "DADVI of pymc-extras")
+        dadvi = _fitted(_context(), [part], "mean-field fit", "DADVI of pymc-extras")
+        return dadvi.draws(num_draws, seed)
     if "sample_stats" in groups and "paths_lbfgs_niter" in groups["sample_stats"]:
+        for name, value in (("num_draws", num_draws), ("seed", seed)):
+            if value is not None:
+                raise TypeError(
+                    f"{name} does not apply to a result of Pathfinder, which holds its own draws "
+                    "and not what they come from: leave it out"
+                )
         return _of_paths(groups["sample_stats"])
     raise TypeError(
         f"approx must be a fit whose density is known, got a result with the groups "
@@ -93,19 +150,9 @@ def draws_of_result(result: Any, num_draws: int, seed: int) -> Draws:
     )
 
 
-def _draw(
-    model: Any, parts: Sequence[_Gaussian], num_draws: int, seed: int, what: str, who: str
-) -> Draws:
+def _fitted(model: Any, parts: Sequence[_Gaussian], what: str, who: str) -> _Fitted:
     target = model_of(model)
-    rng = np.random.default_rng(seed)
-    columns: dict[str, Floats] = {}
-    log_q = np.zeros(num_draws)
-    for part in parts:
-        _check_finite(part)
-        z, log_density = part.draw(rng, num_draws)
-        columns |= _columns(target, part.names, z)
-        log_q += log_density
-    return _evaluated(target, columns, log_q, f"{what} of {target.dim} parameters ({who})", ())
+    return _Fitted(target, tuple(parts), f"{what} of {target.dim} parameters ({who})")
 
 
 def _of_group(group: Any) -> _Gaussian:
@@ -115,21 +162,21 @@ def _of_group(group: Any) -> _Gaussian:
     return _Gaussian(names, np.asarray(mean, float), np.asarray(spread, float))
 
 
-def _of_paths(found: Any) -> Draws:
+def _of_paths(stats: Any) -> Draws:
     """Take Pathfinder's own draws: its normal distributions themselves are not kept."""
-    if "diagnostics_samples_full" not in found or "diagnostics_logQ_full" not in found:
+    if "diagnostics_samples_full" not in stats or "diagnostics_logQ_full" not in stats:
         raise TypeError(
             f"approx is a result of Pathfinder {_NO_DENSITY}: fit with pymc_extras.fit_pathfinder("
             "..., importance_sampling=None, store_diagnostics=True)"
         )
-    samples = np.asarray(found["diagnostics_samples_full"].values, float)
-    log_q = np.asarray(found["diagnostics_logQ_full"].values, float).ravel()
-    carried = np.asarray(found["diagnostics_logP_full"].values, float).ravel()
+    samples = np.asarray(stats["diagnostics_samples_full"].values, float)
+    log_q = np.asarray(stats["diagnostics_logQ_full"].values, float).ravel()
+    carried = np.asarray(stats["diagnostics_logP_full"].values, float).ravel()
     num_paths, _, dim = samples.shape
     target = model_of(_context())
-    names = _owners(found["param"].values)
+    names = _owners(stats["param"].values)
     columns = _columns(target, names, samples.reshape(-1, dim))
-    notes = [f"These are Pathfinder's own {len(log_q)} draws, however many were asked for."]
+    notes = [f"These are Pathfinder's own {len(log_q)} draws."]
     if num_paths > 1:
         notes.append("The log density of a draw under q is that of its own path.")
     title = f"Pathfinder fit of {target.dim} parameters ({num_paths} paths, pymc-extras)"
@@ -154,21 +201,23 @@ def _evaluated(
     graphs = target.program.graphs  # type: ignore[attr-defined]
     if "minibatches" in graphs.refusal:
         notes = (*notes, _MINIBATCHES)
-    z = np.concatenate([columns[graphs.values[rv].name] for rv in graphs.free], axis=1)
-    width = sum(np.size(value) for value in target.constrain(z[0]).values())
-    kept = min(len(z), max(1, _KEPT_BYTES // (8 * width)))
-    log_p = np.concatenate([target.log_density(rows) for rows in _chunks(z)])[: len(z)]
-    parts = [target.constrain(rows) for rows in _chunks(z[:kept])]
-    values = {name: np.concatenate([part[name] for part in parts])[:kept] for name in parts[0]}
-    return Draws(values, log_p, log_q, title, notes)
+    z = _joined(target, columns)
+    num_values = sum(np.size(value) for value in target.constrain(z[0]).values())
+    size = chunk_size(len(z), target.dim)
+    (log_p,), values = evaluate_in_chunks(
+        rows_in_chunks(z, len(z), size),
+        lambda rows, keep: ((target.log_density(rows),), target.constrain(rows) if keep else {}),
+        len(z),
+        size,
+        kept_draws(len(z), num_values),
+    )
+    return Draws(values, log_p, log_q, title, notes, model=target)
 
 
-def _chunks(z: Floats) -> list[Floats]:
-    """Cut draws into parts of one length, the last filled up: code is compiled for a length."""
-    num_chunks = -(-len(z) // _CHUNK)
-    length = -(-len(z) // num_chunks)
-    rows = np.minimum(np.arange(num_chunks * length), len(z) - 1)
-    return [z[part] for part in np.split(rows, num_chunks)]
+def _joined(target: Model, columns: Mapping[str, Floats]) -> Floats:
+    """Put the columns of all value variables in the order of the model's z."""
+    graphs = target.program.graphs  # type: ignore[attr-defined]
+    return np.concatenate([columns[graphs.values[rv].name] for rv in graphs.free], axis=1)
 
 
 def _columns(target: Model, names: tuple[str, ...], z: Floats) -> dict[str, Floats]:
@@ -209,11 +258,11 @@ def _groups_of(result: Any) -> dict[str, Any]:
     return {name: result[name] for name in result.groups()}
 
 
-def _is_dadvi(found: Any) -> bool:
+def _is_dadvi(optimum: Any) -> bool:
     """Whether an optimum holds each parameter twice: means, and logarithms of sds."""
-    if "x" not in found or "variables" not in found["x"].coords:
+    if "x" not in optimum or "variables" not in optimum["x"].coords:
         return False
-    labels = list(found["variables"].values)
+    labels = list(optimum["variables"].values)
     half = len(labels) // 2
     return bool(labels) and labels[:half] == labels[half:]
 
@@ -229,5 +278,5 @@ def _context() -> Any:
     except TypeError:
         raise TypeError(
             "approx does not hold its model: call this in the model's context, "
-            "`with model: vicheck.check_pymc(approx)`"
+            "`with model: vicheck.check(approx)`"
         ) from None

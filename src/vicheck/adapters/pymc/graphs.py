@@ -121,7 +121,7 @@ class Graphs:
 
     @property
     def needed_to_draw(self) -> tuple[str, ...]:
-        """Datasets that random variables hang on."""
+        """Datasets that random variables depend on."""
         with _BUILDING:
             _, outputs = self._built("draw", self._all)
         used = set(graph_inputs(outputs))
@@ -154,7 +154,7 @@ class Graphs:
         return self._drawn("constrain some", build, (0,), data, values)
 
     def is_entry_by_entry(self, name: str) -> bool:
-        """Whether each entry of a parameter hangs on one entry of its own value variable only."""
+        """Whether each entry of a parameter depends on one entry of its own value variable only."""
         where = self.constrained_names.index(name)
         with _BUILDING:
             _, graphs = self._built("constrained", self._constrained)
@@ -342,7 +342,7 @@ def _graphs(model: Any, signature: Any) -> Graphs:
 
 
 def _copies(variables: list[Any], replaced: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Copy variables, with everything they hang on, in float64."""
+    """Copy variables, with everything they depend on, in float64."""
     changed = in_double_precision(replace(variables, replaced))
     copies = dict(zip(variables, changed, strict=True))
     for variable, copied in copies.items():

@@ -85,10 +85,10 @@ def _everything(model: Any) -> list[Any]:
 
 
 def shared_variables(variables: list[Any]) -> list[Any]:
-    """Return the shared variables that others hang on, but for random number generators."""
+    """Return the shared variables that others depend on, except random number generators."""
     inputs = graph_inputs(variables)
-    found = [v for v in inputs if isinstance(v, SharedVariable) and not is_stream(v)]
-    return list(dict.fromkeys(found))
+    shared = [v for v in inputs if isinstance(v, SharedVariable) and not is_stream(v)]
+    return list(dict.fromkeys(shared))
 
 
 def is_data(model: Any, shared: Any) -> bool:
@@ -159,7 +159,7 @@ def held_by(holder: Any) -> Any:
 
 
 def is_used(variables: Sequence[Any], source: Any) -> bool:
-    """Whether a distribution hangs on the values of a variable, not only on its shape."""
+    """Whether a distribution depends on the values of a variable, not only on its shape."""
     seen: set[Any] = set()
     waiting = [*variables]
     while waiting:

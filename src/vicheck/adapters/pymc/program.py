@@ -50,8 +50,8 @@ class PymcProgram(Program):
         return sum((jnp.sum(term) for term in terms), jnp.zeros((), z.dtype))
 
     def constrain(self, z: jax.Array, data: Data) -> dict[str, jax.Array]:
-        found = self._evaluate("constrained", self._parts(z), data)
-        pairs = zip(self.graphs.constrained_names, found, strict=True)
+        values = self._evaluate("constrained", self._parts(z), data)
+        pairs = zip(self.graphs.constrained_names, values, strict=True)
         return {name: jnp.asarray(value, float) for name, value in pairs}
 
     def unconstrain(self, theta: Mapping[str, Any], data: Data) -> jax.Array:
@@ -112,19 +112,19 @@ class PymcProgram(Program):
     def check_data(self, data: Data) -> None:
         self._check_types(data)
         self._check_totals(data)
-        found = self._shapes_of_variables(data)
+        shapes = self._shapes_of_variables(data)
         for name, shape in self.layout:
-            if self._value_shape(found, name) != shape:
+            if self._value_shape(shapes, name) != shape:
                 raise ModelError(
                     f"with this data parameter {name!r} has shape "
-                    f"{self._value_shape(found, name)}, before {shape}: make a new model with "
+                    f"{self._value_shape(shapes, name)}, before {shape}: make a new model with "
                     "from_pymc"
                 )
         for name, variable in self.graphs.targets.items():
             came = np.shape(data[name])
-            if not self.graphs.refusal and came != found[variable]:
+            if not self.graphs.refusal and came != shapes[variable]:
                 raise ModelError(
-                    f"data for variable {variable!r} must have shape {found[variable]}, got {came}"
+                    f"data for variable {variable!r} must have shape {shapes[variable]}, got {came}"
                 )
         self._check_density(data)
 

@@ -32,17 +32,14 @@ from vicheck.adapters.pyro.sites import (
     rounding_of,
     samples_of_both,
 )
-from vicheck.draws import Draws
+from vicheck.draws import Approximation, Draws, require_count
 from vicheck.errors import ModelError, require_extra
+from vicheck.evaluation import TORCH_BATCHES, chunk_size, evaluate_in_chunks, kept_draws
 
 __all__ = ["draws_of_guide"]
 
 Floats = NDArray[np.float64]
 
-_KEPT_BYTES = 2**30
-"""Values are kept for as many draws as fit into this."""
-_BATCH_NUMBERS = 2**21
-"""Draws are made together as long as the sites of all of them hold fewer numbers than this."""
 _NUM_VERIFIED = 5
 """Draws made together that are computed again one by one."""
 
@@ -95,15 +92,32 @@ def draws_of_guide(
     for name, given in (("model", model), ("guide", guide)):
         if not callable(given):
             raise TypeError(f"{name} must be a Pyro program, got {type(given).__name__}")
-    if not isinstance(num_draws, int) or num_draws < 1:
-        raise ValueError(f"num_draws must be a positive integer, got {num_draws!r}")
-    pair = _Pair(model, guide, tuple(args), dict(kwargs))
-    with _everything_left_as_it_was() as known_parameters:
-        _seed(seed)
-        seen = _inspected(pair, known_parameters)
-        log_p, log_q, rounding, values = _collected(_batches(pair, seen, num_draws, seed), seen)
-    notes = (*seen.notes, *rounding_note(log_p, rounding))
-    return Draws(values, log_p, log_q, title=_title(guide, seen), notes=notes)
+    require_count("num_draws", num_draws)
+    return _FittedGuide(_Pair(model, guide, tuple(args), dict(kwargs))).draws(num_draws, seed)
+
+
+@dataclass(frozen=True, eq=False)
+class _FittedGuide(Approximation):
+    """A guide with the parameters that are in Pyro's store when it is drawn from."""
+
+    pair: _Pair
+
+    def draws(self, num_draws: int, seed: int = 0) -> Draws:
+        with _everything_left_as_it_was() as known_parameters:
+            _seed(seed)
+            seen = _inspected(self.pair, known_parameters)
+            size = chunk_size(num_draws, seen.num_numbers, TORCH_BATCHES)
+            batches = _batches(self.pair, seen, num_draws, size, seed)
+            (log_p, log_q, rounding), values = evaluate_in_chunks(
+                lambda _: next(batches),
+                _evaluated,
+                num_draws,
+                size,
+                kept_draws(num_draws, seen.num_values),
+            )
+        notes = (*seen.notes, *rounding_note(log_p, rounding))
+        title = _title(self.pair.guide, seen)
+        return Draws(values, log_p, log_q, title=title, notes=notes, q=self)
 
 
 class _Draw(NamedTuple):
@@ -232,9 +246,8 @@ def _title(guide: Any, seen: _Seen) -> str:
     return f"{name} fit of {seen.num_parameters} parameters (Pyro)"
 
 
-def _batches(pair: _Pair, seen: _Seen, num_draws: int, seed: int) -> Iterator[_Draw]:
+def _batches(pair: _Pair, seen: _Seen, num_draws: int, size: int, seed: int) -> Iterator[_Draw]:
     """Yield draws, stacked; they are made together where that can be verified."""
-    size = min(num_draws, max(1, _BATCH_NUMBERS // seen.num_numbers))
     _seed(seed)
     batch = _verified(pair, size) if size > 1 else None
     together = batch is not None
@@ -300,7 +313,7 @@ def _noise_for_each_draw(zero: Any) -> Any:
     """Let in-place random functions, which torch's distributions use, work in ``torch.vmap``.
 
     They fill a tensor that is the same for all draws, which `torch.vmap` refuses; added to a zero
-    of each draw it is one tensor a draw.
+    of each draw it is one tensor per draw.
     """
     import torch
     from torch.overrides import TorchFunctionMode
@@ -341,27 +354,12 @@ def _stacked(draws: Sequence[_Draw]) -> _Draw:
     )
 
 
-def _collected(
-    batches: Iterator[_Draw], seen: _Seen
-) -> tuple[Floats, Floats, Floats, dict[str, Floats]]:
-    """Return log p, log q, their rounding, and the values of as many draws as may be kept."""
-    room = max(1, _KEPT_BYTES // (8 * seen.num_values))
-    log_p, log_q, rounding = [], [], []
-    values: dict[str, list[Floats]] = {}
-    for batch in batches:
-        outside = _summed(batch.outside) if batch.outside else 0.0
-        log_p.append(np.where(outside, -np.inf, _summed(batch.log_p)))
-        log_q.append(_summed(batch.log_q))
-        rounding.append(np.sqrt(_summed(batch.rounding)))
-        for name, value in batch.values.items():
-            values.setdefault(name, []).append(_array(value[:room]))
-        room -= min(room, len(log_q[-1]))
-    return (
-        np.concatenate(log_p),
-        np.concatenate(log_q),
-        np.concatenate(rounding),
-        {name: np.concatenate(arrays) for name, arrays in values.items()},
-    )
+def _evaluated(batch: _Draw, keep: bool) -> tuple[Any, Any]:
+    """Return log p, log q and their rounding; and the values, where they are kept."""
+    outside = _summed(batch.outside) if batch.outside else 0.0
+    log_p = np.where(outside, -np.inf, _summed(batch.log_p))
+    densities = (log_p, _summed(batch.log_q), np.sqrt(_summed(batch.rounding)))
+    return densities, {name: _array(v) for name, v in batch.values.items()} if keep else {}
 
 
 def _summed(parts: Mapping[str, Any]) -> Floats:

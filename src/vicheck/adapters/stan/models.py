@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.adapters.data_files import read_data
 from vicheck.adapters.host_calls import call_on_host
-from vicheck.adapters.model_files import read_data
 from vicheck.adapters.stan.bridge import as_json
 from vicheck.adapters.stan.names import StanArray, arrays_of
 from vicheck.adapters.stan.probing import probe

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Self
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
+from numpy.typing import NDArray
 
 from vicheck.vi.families.gaussian import LOG_2PI, Gaussian
+
+if TYPE_CHECKING:
+    from vicheck.vi.curvature import Curvature
 
 __all__ = ["FullRank"]
 
@@ -18,9 +24,18 @@ class FullRank(Gaussian):
     loc: jax.Array
     scale_tril: jax.Array
 
-    @property
-    def noise_dim(self) -> int:
-        return self.dim
+    @classmethod
+    def start(cls, z: Any, curvature: Curvature, shrink: Any = 1.0) -> Self:
+        roots = shrink * jnp.asarray(curvature.directions)
+        return cls(z, _lower_triangular(roots))
+
+    @classmethod
+    def is_dense(cls, dim: int) -> bool:
+        return True
+
+    @classmethod
+    def needs_directions(cls) -> bool:
+        return False  # its mean moves along the columns of its own scale
 
     @property
     def sd(self) -> jax.Array:
@@ -52,7 +67,7 @@ class FullRank(Gaussian):
     def step_dim(self) -> int:
         return self.dim + self.dim * (self.dim + 1) // 2
 
-    def displaced(self, step: jax.Array, directions: jax.Array) -> FullRank:
+    def displaced(self, step: jax.Array, directions: jax.Array) -> Self:
         # In the basis of its own scale every direction has standard deviation 1, so `directions`
         # is not needed; a product of lower triangular matrices is lower triangular.
         del directions
@@ -62,4 +77,23 @@ class FullRank(Gaussian):
         # Without a promise XLA looks at each index while it compiles: seconds for many parameters.
         factor = factor.at[rows, columns].set(change[self.dim :], mode="promise_in_bounds")
         factor += jnp.diag(jnp.exp(change[: self.dim] / jnp.sqrt(2.0)))
-        return FullRank(self.loc + self.scale_tril @ shift, self.scale_tril @ factor)
+        return type(self)(self.loc + self.scale_tril @ shift, self.scale_tril @ factor)
+
+    def projected(self, gradient: Self) -> Self:
+        return type(self)(gradient.loc, jnp.tril(gradient.scale_tril))
+
+    def entry_name(
+        self, entry: int, gradient: NDArray[np.float64], coordinates: tuple[str, ...]
+    ) -> str:
+        if entry < self.dim:
+            moves = np.asarray(self.scale_tril) @ gradient[: self.dim] / np.asarray(self.sd)
+            entry = int(np.argmax(np.abs(moves)))
+        return super().entry_name(entry, gradient, coordinates)
+
+
+def _lower_triangular(roots: jax.Array) -> jax.Array:
+    """Return the Cholesky factor of ``roots @ roots.T`` without forming that product."""
+    if roots.ndim == 1:
+        return jnp.diag(roots)
+    upper = jnp.linalg.qr(roots.T, mode="r")
+    return upper.T * jnp.sign(jnp.diagonal(upper))

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import abc
+from typing import Any, Self
 
 import equinox as eqx
 import jax
+import numpy as np
 from jax.scipy.stats import norm
+from numpy.typing import NDArray
 
+from vicheck.vi.families.abilities import HasEntropy, HasLocation, HasMarginals, HasMoments
 from vicheck.vi.families.family import Family
 
-__all__ = ["LOG_2PI", "Gaussian", "moved"]
+__all__ = ["LOG_2PI", "Gaussian"]
 
 LOG_2PI = 1.8378770664093453
 
 
-class Gaussian(Family):
-    """A normal distribution of z."""
+class Gaussian(Family, HasEntropy, HasMarginals, HasMoments, HasLocation):
+    """A normal distribution of z.
+
+    The first ``d`` entries of a step move the location along ``directions``: the columns of a
+    ``(d, d)`` matrix, or the axes scaled by a ``(d,)`` vector. The others change the scales, by
+    factors, and then the correlations.
+    """
 
     loc: eqx.AbstractVar[jax.Array]
 
@@ -25,38 +34,45 @@ class Gaussian(Family):
         return int(self.loc.shape[-1])
 
     @property
-    @abc.abstractmethod
-    def sd(self) -> jax.Array:
-        """Marginal standard deviation of each coordinate."""
+    def mean(self) -> jax.Array:
+        return self.loc
 
-    @abc.abstractmethod
-    def entropy(self) -> jax.Array:
-        """Entropy in nats."""
+    def marginal_cdf(self, z: jax.Array) -> jax.Array:
+        return norm.cdf(z, self.loc, self.sd)
 
-    @abc.abstractmethod
-    def covariance(self) -> jax.Array:
-        """Covariance matrix, shape ``(d, d)``."""
+    def marginal(self, index: int) -> Any:
+        from scipy import stats
+
+        return stats.norm(float(self.loc[index]), float(self.sd[index]))
+
+    def moved_to(self, z: Any) -> Self:
+        return eqx.tree_at(lambda member: member.loc, self, z)
+
+    @classmethod
+    def needs_directions(cls) -> bool:
+        return True
 
     @property
     @abc.abstractmethod
     def step_dim(self) -> int:
         """How many numbers describe a step to another member of the family."""
 
+    @property
+    def num_shifts(self) -> int:
+        return self.dim
+
+    def units(self) -> jax.Array:
+        return self.sd
+
     @abc.abstractmethod
-    def displaced(self, step: jax.Array, directions: jax.Array) -> Gaussian:
-        """Return the member a step away, measured in standard deviations; zero is no step.
+    def displaced(self, step: jax.Array, directions: jax.Array) -> Self:
+        """Return the member a step away, measured in standard deviations; zero is no step."""
 
-        The first ``d`` entries move the location along ``directions``: the columns of a ``(d, d)``
-        matrix, or the axes scaled by a ``(d,)`` vector. The others change the scales, by factors.
-        The gradient of an objective with respect to the step, at zero, is its gradient in units
-        of standard deviations.
-        """
-
-    def marginal_cdf(self, z: jax.Array) -> jax.Array:
-        """Probability, exact, that each coordinate lies below ``z``, shape ``(..., d)``."""
-        return norm.cdf(z, self.loc, self.sd)
-
-
-def moved(loc: jax.Array, step: jax.Array, directions: jax.Array) -> jax.Array:
-    """Move a location along scaled axes, or along the columns of a matrix."""
-    return loc + (directions * step if directions.ndim == 1 else directions @ step)
+    def entry_name(
+        self, entry: int, gradient: NDArray[np.float64], coordinates: tuple[str, ...]
+    ) -> str:
+        if entry >= 2 * self.dim:
+            return "correlations"
+        if entry >= self.dim:
+            return f"the scale of {coordinates[entry - self.dim]}"
+        return coordinates[entry]

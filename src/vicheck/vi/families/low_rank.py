@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Self
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.linalg import cho_factor, cho_solve
 
-from vicheck.vi.families.gaussian import LOG_2PI, Gaussian, moved
+from vicheck.vi.families.family import moved
+from vicheck.vi.families.gaussian import LOG_2PI, Gaussian
+
+if TYPE_CHECKING:
+    from vicheck.vi.curvature import Curvature
 
 __all__ = ["LowRank"]
 
@@ -17,6 +24,17 @@ class LowRank(Gaussian):
     loc: jax.Array
     log_diagonal: jax.Array
     factor: jax.Array
+
+    @classmethod
+    def start(cls, z: Any, curvature: Curvature, shrink: Any = 1.0, rank: int = 1) -> Self:
+        scale = shrink / jnp.sqrt(curvature.precisions)
+        roots = shrink * jnp.asarray(curvature.directions)
+        return cls(z, jnp.log(scale), _widest(roots, scale, rank))
+
+    @property
+    def num_fixed_draws(self) -> int:
+        # Where dimensions are too many to be spanned, the draws span the factor.
+        return 4 * (self.noise_dim if self.is_dense(self.dim) else 2 * self.rank)
 
     @property
     def rank(self) -> int:
@@ -60,11 +78,21 @@ class LowRank(Gaussian):
     def step_dim(self) -> int:
         return self.dim * (2 + self.rank)
 
-    def displaced(self, step: jax.Array, directions: jax.Array) -> LowRank:
+    def displaced(self, step: jax.Array, directions: jax.Array) -> Self:
         shift, growth, change = jnp.split(step, [self.dim, 2 * self.dim])
         scale = jnp.exp(self.log_diagonal)[:, None]
-        return LowRank(
+        return type(self)(
             moved(self.loc, shift, directions),
             self.log_diagonal + growth / jnp.sqrt(2.0),
             self.factor + scale * change.reshape(self.dim, self.rank),
         )
+
+
+def _widest(roots: jax.Array, scale: jax.Array, rank: int) -> jax.Array:
+    """Return the directions in which the posterior is widest, compared with its own scales."""
+    if roots.ndim == 1:
+        # No directions are known. Zero would be a saddle point, so a little of everything.
+        noise = np.random.default_rng(0).standard_normal((len(scale), rank))
+        return 0.1 * scale[:, None] * noise / np.sqrt(rank)
+    widths = jnp.square(roots / scale[:, None]).sum(axis=0)
+    return roots[:, jnp.argsort(-widths)[:rank]]

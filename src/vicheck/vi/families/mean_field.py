@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Self
+
 import jax
 import jax.numpy as jnp
 
-from vicheck.vi.families.gaussian import LOG_2PI, Gaussian, moved
+from vicheck.vi.families.family import moved
+from vicheck.vi.families.gaussian import LOG_2PI, Gaussian
+
+if TYPE_CHECKING:
+    from vicheck.vi.curvature import Curvature
 
 __all__ = ["MeanField"]
 
@@ -16,9 +22,14 @@ class MeanField(Gaussian):
     loc: jax.Array
     log_scale: jax.Array
 
+    @classmethod
+    def start(cls, z: Any, curvature: Curvature, shrink: Any = 1.0) -> Self:
+        scale = shrink / jnp.sqrt(curvature.precisions)
+        return cls(z, jnp.log(scale))
+
     @property
-    def noise_dim(self) -> int:
-        return self.dim
+    def num_fixed_draws(self) -> int:
+        return 1  # independent scales cannot be turned: any number will do
 
     @property
     def sd(self) -> jax.Array:
@@ -46,8 +57,8 @@ class MeanField(Gaussian):
     def step_dim(self) -> int:
         return 2 * self.dim
 
-    def displaced(self, step: jax.Array, directions: jax.Array) -> MeanField:
+    def displaced(self, step: jax.Array, directions: jax.Array) -> Self:
         # Near the optimum of a Gaussian posterior the curvature in log_scale is 2: sqrt(2) makes
         # it 1 along every entry of the step.
         shift, growth = step[: self.dim], step[self.dim :] / jnp.sqrt(2.0)
-        return MeanField(moved(self.loc, shift, directions), self.log_scale + growth)
+        return type(self)(moved(self.loc, shift, directions), self.log_scale + growth)

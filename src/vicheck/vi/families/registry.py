@@ -1,132 +1,250 @@
-"""The families by name: how each starts from the curvature of the posterior."""
+"""The families by name: the only list of them. It loads no JAX; a family is loaded when chosen."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-
-from vicheck.vi.curvature import Curvature
-from vicheck.vi.families.family import Family
-from vicheck.vi.families.full_rank import FullRank
-from vicheck.vi.families.low_rank import LowRank
-from vicheck.vi.families.mean_field import MeanField
-from vicheck.vi.solvers.deterministic.noise import CHUNK
+if TYPE_CHECKING:
+    from vicheck.vi.curvature import Curvature
+    from vicheck.vi.families.family import Family
 
 __all__ = [
-    "FAMILIES",
-    "MAX_DENSE_DIM",
-    "MAX_FIXED_FULL_RANK_DIM",
+    "Entry",
     "Kind",
+    "entry_of",
+    "family_names",
     "kind_of",
+    "others_for",
+    "register",
     "richer_than",
+    "unregister",
 ]
 
-FAMILIES = ("mean_field", "full_rank", "low_rank")
 
-MAX_DENSE_DIM = 256
-"""Up to this dimension the whole Hessian is used, above it an estimate of its diagonal."""
+@dataclass(frozen=True)
+class Entry:
+    """A family in the list, with what has to be known before it is loaded."""
 
-MAX_FIXED_FULL_RANK_DIM = 512
-"""Fixed draws have to span a full covariance: in this dimension that takes the better part of a
-minute and a gigabyte, and both grow faster than its square."""
-_MAX_FULL_RANK_DIM = 2000
-"""A full covariance in this dimension takes 32 MB, and a solver holds some forty like it."""
+    name: str
+    family: str | type[Family]
+    """The class, or where it is: ``"module:class"``."""
+    summary: str = ""
+    """What it is, in a few words, for help texts."""
+    default_rank: int | None = None
+    """Rank where none is given; None for a family without one. Its ``start`` takes ``rank``."""
+    max_dim: int | None = None
+    """Most parameters that it takes, whatever the solver."""
+    max_fixed_dim: int | None = None
+    """Most parameters that it takes with fixed draws, for the deterministic solver."""
+    richer: tuple[str, ...] = ()
+    """Families to try where this one is too poor, the best first."""
+    in_stan: bool = False
+    """Whether Stan's algorithm knows it."""
+
+    def load(self) -> type[Family]:
+        """Return the class of the family."""
+        if not isinstance(self.family, str):
+            return self.family
+        module, name = self.family.split(":")
+        family: type[Family] = getattr(import_module(module), name)
+        return family
+
+    def takes(self, dim: int, *, fixed_draws: bool) -> bool:
+        """Whether a model of this dimension can be fitted, with fixed draws or without."""
+        limits = (self.max_dim, self.max_fixed_dim if fixed_draws else None)
+        return all(limit is None or dim <= limit for limit in limits)
+
+
+_ENTRIES = {
+    entry.name: entry
+    for entry in (
+        Entry(
+            "mean_field",
+            "vicheck.vi.families.mean_field:MeanField",
+            "independent normals",
+            richer=("full_rank", "low_rank"),
+            in_stan=True,
+        ),
+        Entry(
+            "full_rank",
+            "vicheck.vi.families.full_rank:FullRank",
+            "a normal with any covariance",
+            # In this dimension a full covariance takes 32 MB, and a solver holds some forty.
+            max_dim=2000,
+            # Fixed draws have to span the covariance: in this dimension that takes the better part
+            # of a minute and a gigabyte, and both grow faster than its square.
+            max_fixed_dim=512,
+            in_stan=True,
+        ),
+        Entry(
+            "low_rank",
+            "vicheck.vi.families.low_rank:LowRank",
+            "a normal with correlations along a few directions",
+            default_rank=5,
+            richer=("full_rank",),
+        ),
+    )
+}
+
+
+def family_names() -> tuple[str, ...]:
+    """Return the names of all families, the simplest first, then those that were registered."""
+    return tuple(_ENTRIES)
+
+
+def entry_of(name: str) -> Entry:
+    """Return what is known of a family, or say what the names are."""
+    if name not in _ENTRIES:
+        raise ValueError(f"family must be one of {', '.join(_ENTRIES)}, got {name!r}")
+    return _ENTRIES[name]
+
+
+def register(
+    name: str,
+    family: type[Family],
+    *,
+    summary: str = "",
+    default_rank: int | None = None,
+    max_dim: int | None = None,
+    max_fixed_dim: int | None = None,
+    richer: tuple[str, ...] = (),
+) -> None:
+    """Add a family of your own to the list, under a name that `vicheck.fit` then takes.
+
+    Workers in other processes have a list of their own: register in a module that they import too.
+
+    Parameters
+    ----------
+    name
+        A new name.
+    family
+        A class derived from `vicheck.vi.families.family.Family` that has ``start``.
+    summary, default_rank, max_dim, max_fixed_dim, richer
+        See `Entry`.
+    """
+    from vicheck.vi.families.family import Family
+
+    if not (isinstance(family, type) and issubclass(family, Family)):
+        raise TypeError(f"family must be a class derived from Family, got {family!r}")
+    if family.start.__func__ is Family.start.__func__:  # type: ignore[attr-defined]
+        raise TypeError(
+            f"family must say where a fit starts, but {family.__name__} has no class method `start`"
+        )
+    entry = Entry(name, family, summary, default_rank, max_dim, max_fixed_dim, richer)
+    if _ENTRIES.get(name, entry) != entry:
+        raise ValueError(f"name must be new, but there is a family called {name!r} already")
+    for other in richer:
+        entry_of(other)
+    _ENTRIES[name] = entry
+
+
+def unregister(name: str) -> None:
+    """Take a registered family off the list."""
+    if isinstance(entry_of(name).family, str):
+        raise ValueError(f"name must be of a registered family, and {name!r} is vicheck's own")
+    del _ENTRIES[name]
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A family that has no parameters yet."""
+    """A family that has no parameters yet, with its options."""
 
-    name: str
-    rank: int = 0
-
-    def noise_dim(self, dim: int) -> int:
-        """Return how many standard normal numbers make one draw."""
-        return dim + self.rank
-
-    def num_draws(self, dim: int) -> int:
-        """Return how many fixed draws a fit begins with: a power of 2.
-
-        A family with correlations can turn its scale so that it grows where no draw sees it, unless
-        the draws span its noise. Half of them mirror the others; with twice as many directions as
-        numbers in the noise their second moments are made exact (`standardised`), and a
-        Gaussian posterior is found as it is. Independent scales cannot be turned. Where
-        dimensions are too many for that, the draws span the factor of low rank.
-        """
-        if self.name == "mean_field":
-            return CHUNK
-        spanned = self.noise_dim(dim) if self.is_dense(dim) else 2 * self.rank
-        return max(CHUNK, 2 ** math.ceil(math.log2(4 * spanned)))
-
-    def is_dense(self, dim: int) -> bool:
-        """Whether matrices of this dimension are held and factored."""
-        return self.name == "full_rank" or dim <= MAX_DENSE_DIM
+    entry: Entry
+    rank: int | None = None
 
     @property
-    def needs_directions(self) -> bool:
-        """Whether q has no correlations of its own along which its mean could move."""
-        return self.name != "full_rank"
+    def name(self) -> str:
+        """Name of the family."""
+        return self.entry.name
 
     def start(self, z: Any, curvature: Curvature, shrink: Any = 1.0) -> Family:
         """Return the member that matches the curvature at z, its scales shrunk by a factor."""
-        scale = shrink / jnp.sqrt(curvature.precisions)
-        if self.name == "mean_field":
-            return MeanField(z, jnp.log(scale))
-        roots = shrink * jnp.asarray(curvature.directions)
-        if self.name == "full_rank":
-            return FullRank(z, _lower_triangular(roots))
-        return LowRank(z, jnp.log(scale), _widest(roots, scale, self.rank))
+        options = {} if self.rank is None else {"rank": self.rank}
+        return self.entry.load().start(z, curvature, shrink, **options)
 
-    def moved_to(self, q: Family, z: Any) -> Family:
-        """Return q with another mean."""
-        return eqx.tree_at(lambda member: member.loc, q, z)
+    def is_dense(self, dim: int) -> bool:
+        """Whether matrices of this dimension are held and factored."""
+        return self.entry.load().is_dense(dim)
+
+    @property
+    def needs_directions(self) -> bool:
+        """Whether steps of the mean are taken along directions that the solver provides."""
+        return self.entry.load().needs_directions()
+
+    @property
+    def has_marginals(self) -> bool:
+        """Whether marginal distribution functions are exact."""
+        from vicheck.vi.families.abilities import HasMarginals
+
+        return issubclass(self.entry.load(), HasMarginals)
+
+    def shapes(self, dim: int) -> Family:
+        """Return a member that has shapes and types in place of parameters."""
+        return _shapes(self, dim)
+
+    def noise_dim(self, dim: int) -> int:
+        """Return how many standard normal numbers make one draw."""
+        return self.shapes(dim).noise_dim
+
+    def num_draws(self, dim: int) -> int:
+        """Return how many fixed draws a fit begins with: a power of 2, at least one chunk."""
+        from vicheck.vi.solvers.deterministic.noise import CHUNK
+
+        return max(CHUNK, 2 ** math.ceil(math.log2(self.shapes(dim).num_fixed_draws)))
+
+
+@lru_cache(maxsize=64)
+def _shapes(kind: Kind, dim: int) -> Family:
+    import jax
+    import numpy as np
+
+    from vicheck.runtime.jax_settings import double_precision
+    from vicheck.vi.curvature import Curvature
+
+    def of(*shape: int) -> Any:
+        return jax.ShapeDtypeStruct(shape, np.float64)  # type: ignore[no-untyped-call]
+
+    directions = of(dim, dim) if kind.is_dense(dim) else of(dim)
+    with double_precision():
+        return jax.eval_shape(kind.start, of(dim), Curvature(directions, of(dim)))
 
 
 def kind_of(name: str, dim: int, rank: int | None) -> Kind:
-    """Return the family of a name, or say what the names are."""
-    if name not in FAMILIES:
-        raise ValueError(f"family must be one of {', '.join(FAMILIES)}, got {name!r}")
-    if name != "low_rank" and rank is not None:
-        raise ValueError(f"rank goes with family='low_rank', got family={name!r}")
-    if name == "full_rank" and dim > _MAX_FULL_RANK_DIM:
+    """Return the family of a name with its rank, or say what the names are."""
+    entry = entry_of(name)
+    if entry.default_rank is None and rank is not None:
+        takers = [each.name for each in _ENTRIES.values() if each.default_rank is not None]
+        raise ValueError(f"rank goes with family={_alternatives(takers)}, got family={name!r}")
+    if not entry.takes(dim, fixed_draws=False):
         raise ValueError(
-            f"family='full_rank' takes at most {_MAX_FULL_RANK_DIM} parameters, the model has "
-            f"{dim}: use 'low_rank' or 'mean_field'"
+            f"family={name!r} takes at most {entry.max_dim} parameters, the model has {dim}: "
+            f"use {others_for(dim)}"
         )
-    if name != "low_rank":
-        return Kind(name)
-    rank = min(5, dim) if rank is None else rank
+    if entry.default_rank is None:
+        return Kind(entry)
+    rank = min(entry.default_rank, dim) if rank is None else rank
     if not 1 <= rank <= dim:
         raise ValueError(f"rank must lie between 1 and the {dim} parameters, got {rank}")
-    return Kind(name, rank)
+    return Kind(entry, rank)
+
+
+def others_for(dim: int) -> str:
+    """Return the families that take a model of this dimension, as part of a sentence."""
+    names = [each.name for each in _ENTRIES.values() if each.takes(dim, fixed_draws=True)]
+    return _alternatives(names[::-1])
 
 
 def richer_than(name: str, dim: int) -> str:
     """Return the family to try next where one is too poor, or nothing."""
-    if name != "full_rank" and dim <= MAX_FIXED_FULL_RANK_DIM:
-        return "full_rank"
-    return "low_rank" if name == "mean_field" else ""
+    for richer in entry_of(name).richer:
+        if richer in _ENTRIES and _ENTRIES[richer].takes(dim, fixed_draws=True):
+            return richer
+    return ""
 
 
-def _lower_triangular(roots: jax.Array) -> jax.Array:
-    """Return the Cholesky factor of ``roots @ roots.T`` without forming that product."""
-    if roots.ndim == 1:
-        return jnp.diag(roots)
-    upper = jnp.linalg.qr(roots.T, mode="r")
-    return upper.T * jnp.sign(jnp.diagonal(upper))
-
-
-def _widest(roots: jax.Array, scale: jax.Array, rank: int) -> jax.Array:
-    """Return the directions in which the posterior is widest, compared with its own scales."""
-    if roots.ndim == 1:
-        # No directions are known. Zero would be a saddle point, so a little of everything.
-        noise = np.random.default_rng(0).standard_normal((len(scale), rank))
-        return 0.1 * scale[:, None] * noise / np.sqrt(rank)
-    widths = jnp.square(roots / scale[:, None]).sum(axis=0)
-    return roots[:, jnp.argsort(-widths)[:rank]]
+def _alternatives(names: list[str]) -> str:
+    return " or ".join(", ".join(map(repr, names)).rsplit(", ", 1))

@@ -7,16 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.results.convergence import MAX_ITERATE_MCSE
 from vicheck.vi.families.family import Family
+from vicheck.vi.families.moments import mean_and_sd
 
-__all__ = ["MAX_MCSE", "MAX_RHAT", "distance", "iterate_diagnostics", "max_rows", "row_of"]
+__all__ = ["Thinned", "distance", "iterate_diagnostics", "max_rows", "row_of"]
 
 Floats = NDArray[np.float64]
 
-MAX_RHAT, MAX_MCSE = 1.1, 0.05
-"""Above these the iterates have not settled (Dhaka et al. 2020)."""
 _FEWEST_ROWS = 20
-"""With fewer iterates nothing is said about convergence."""
+"""Fewer iterates say nothing about convergence."""
 _COLUMNS_AT_ONCE = 2048
 
 
@@ -33,7 +33,7 @@ def iterate_diagnostics(iterates: Floats) -> tuple[float, float]:
     rhat_max, mcse_max
         The second is the error of an average: of the means in units of the sds, and of the log
         sds. R-hat counts as 1 for an entry whose iterates vary by less than 0.05 in these units:
-        it has no scale, and would tell late iterates that hardly move apart by rounding errors.
+        it has no scale, and would separate late iterates that hardly move by their rounding errors.
         Both are NaN when there are fewer than 20 iterates.
 
     References
@@ -62,7 +62,7 @@ def _rhat_and_mcse(iterates: Floats) -> tuple[float, float]:
     chains = np.stack([iterates[:half], iterates[-half:]])
     spread = iterates.std(axis=0)
     with np.errstate(all="ignore"):
-        rhat = np.where(spread < MAX_MCSE, 1.0, split_gelman_rubin(iterates[None]))
+        rhat = np.where(spread < MAX_ITERATE_MCSE, 1.0, split_gelman_rubin(iterates[None]))
         ess = effective_sample_size(chains)
     # Not defined for constants, and negative for iterates that swing to and fro.
     ess = np.where((ess > 0.0) & (ess < 2 * half), ess, 2 * half)
@@ -85,4 +85,25 @@ def max_rows(dim: int) -> int:
 
 def row_of(q: Family) -> jax.Array:
     """Return what is kept of an iterate: means and log sds."""
-    return jnp.concatenate([q.loc, jnp.log(q.sd)])
+    mean, sd = mean_and_sd(q)
+    return jnp.concatenate([mean, jnp.log(sd)])
+
+
+class Thinned:
+    """Rows of a run of unknown length: every second one is dropped when there are too many."""
+
+    def __init__(self, max_rows: int) -> None:
+        self.max_rows, self.every, self.seen = max_rows, 1, 0
+        self.rows: list[Floats] = []
+
+    def append(self, rows: Floats) -> None:
+        """Add rows, in the order of the steps."""
+        self.rows.extend(rows[-self.seen % self.every :: self.every].copy())
+        self.seen += len(rows)
+        while len(self.rows) > 2 * self.max_rows:
+            self.rows = self.rows[::2]
+            self.every *= 2
+
+    def last_half(self, width: int) -> Floats:
+        """Return the second half of what was kept, as an array of so many columns."""
+        return np.array(self.rows[len(self.rows) // 2 :]).reshape(-1, width)

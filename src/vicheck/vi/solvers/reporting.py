@@ -1,4 +1,4 @@
-"""How a solver says what it is doing."""
+"""How a solver reports progress."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 __all__ = ["Report", "silent"]
 
 Report = Callable[[str], None]
-"""Called now and then with a sentence on what a solver is doing."""
+"""Called from time to time with a sentence on what a solver is doing."""
 
 
 def silent(_: str) -> None:

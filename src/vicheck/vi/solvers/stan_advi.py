@@ -1,6 +1,6 @@
 """Stan's ADVI: the algorithm of `stan::variational::advi`, with its step sizes and stopping rule.
 
-For comparison with fits made by Stan, and to repeat what was published with them (Kucukelbir et
+For comparison with fits made by Stan, and to reproduce what was published with them (Kucukelbir et
 al. 2017). The algorithm is that of the C++ source; random numbers are not, so that runs agree in
 distribution only.
 """
@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from vicheck.model import Data, Model, Program
 from vicheck.results.fit import Solution
@@ -23,24 +23,27 @@ from vicheck.results.status import FitStatus
 from vicheck.runtime.compiling import compiled
 from vicheck.runtime.interrupts import check_interrupt
 from vicheck.vi.curvature import Curvature
+from vicheck.vi.families.abilities import entropy_of
 from vicheck.vi.families.family import Family
-from vicheck.vi.families.registry import Kind
-from vicheck.vi.solvers.iterates import max_rows, row_of
+from vicheck.vi.families.registry import Kind, entry_of, family_names
+from vicheck.vi.solvers.iterates import Thinned, max_rows, row_of
 from vicheck.vi.solvers.reporting import Report
-from vicheck.vi.solvers.stochastic import find_start, lower_triangular, steps_at_once
+from vicheck.vi.solvers.stochastic import find_start, steps_at_once
+from vicheck.vi.solvers.stopping import relative_changes
 
-__all__ = ["ETAS", "StanAdvi", "relative_changes"]
+__all__ = ["ETAS", "StanAdvi"]
 
 Floats = NDArray[np.float64]
 
 ETAS = (100.0, 10.0, 1.0, 0.1, 0.01)
-"""Step sizes that are tried, from the largest on."""
+"""Step sizes that are tried, the largest first."""
 
 _INIT_TRIES = 100
 _TAU, _OLD, _NEW = 1.0, 0.9, 0.1
-"""Steps are divided by tau plus the root of the mean squared gradient, old and new so weighted."""
+"""Steps are divided by tau plus the root of the mean squared gradient, a moving average with these
+weights of old and new."""
 _GRADIENT_DROPS = 10
-"""So many draws for each that is needed may fail before the gradient does."""
+"""How many draws may fail, for each one needed, before the gradient counts as failed."""
 
 
 @dataclass(frozen=True)
@@ -88,44 +91,10 @@ class StanAdvi:
 
     def solve(self, model: Model, kind: Kind, seed: int, report: Report) -> Solution:
         """Fit a family to a model."""
-        if kind.name not in ("mean_field", "full_rank"):
-            raise ValueError(f"family must be mean_field or full_rank for Stan, got {kind.name!r}")
+        if not kind.entry.in_stan:
+            names = [name for name in family_names() if entry_of(name).in_stan]
+            raise ValueError(f"family must be {' or '.join(names)} for Stan, got {kind.name!r}")
         return _Run(self, model, kind, seed, report).solve()
-
-
-def relative_changes(elbo_trace: ArrayLike, window: int) -> tuple[float, float]:
-    """Return mean and median of the last relative changes of an ELBO, as Stan computes them.
-
-    Parameters
-    ----------
-    elbo_trace
-        ELBO at regular intervals, shape ``(n,)``.
-    window
-        How many changes to look at; fewer when there are not as many.
-
-    Returns
-    -------
-    mean, median
-        Of ``|elbo[i] - elbo[i - 1]| / |elbo[i]|``. What comes before the first ELBO is taken to be
-        0, so that its change is 1; of an even number the median is the upper one. Without any
-        ELBO both are NaN.
-
-    Examples
-    --------
-    >>> from vicheck.vi.solvers.stan_advi import relative_changes
-    >>> relative_changes([-200.0, -100.0, -80.0], window=2)
-    (0.625, 1.0)
-    """
-    elbo = np.asarray(elbo_trace, np.float64)
-    if elbo.ndim != 1:
-        raise ValueError(f"elbo_trace must have one dimension, got shape {elbo.shape}")
-    if window < 1:
-        raise ValueError(f"window must be at least 1, got {window}")
-    if not elbo.size:
-        return np.nan, np.nan
-    with np.errstate(divide="ignore", invalid="ignore"):
-        changes = np.abs(np.diff(elbo, prepend=0.0) / elbo)[-window:]
-    return float(changes.mean()), float(np.sort(changes)[len(changes) // 2])
 
 
 class _State(NamedTuple):
@@ -133,7 +102,7 @@ class _State(NamedTuple):
     squares: Family
     """Moving average of the squared gradients."""
     iteration: jax.Array
-    """Iterations that were made."""
+    """Iterations so far."""
     num_evaluations: jax.Array
     failed: jax.Array
     """Whether a gradient could not be computed."""
@@ -154,7 +123,7 @@ class _Run:
         per_step = options.grad_samples * kind.noise_dim(model.dim)
         longest = max(options.eval_elbo, options.adapt_iter)
         self.capacity = steps_at_once(longest, per_step)
-        self.iterates = _Iterates(max_rows(model.dim))
+        self.iterates = Thinned(max_rows(model.dim))
         self.stride = -(-self.capacity // max_rows(model.dim))
 
     def solve(self) -> Solution:
@@ -203,7 +172,7 @@ class _Run:
         return (best_eta, None) if best > first else (np.nan, FitStatus.NO_STEP_SIZE)
 
     def _ascend(self, eta: float) -> FitStatus:
-        """Go on until the ELBO changes little, and say how it ended."""
+        """Ascend until the ELBO changes little, and return how the run ended."""
         options, left = self.options, self.options.iter
         try:
             while left:
@@ -242,7 +211,7 @@ class _Run:
             check_interrupt()
             part = min(left, self.capacity)
             size = (self.capacity, self.options.grad_samples, self.kind.noise_dim(self.program.dim))
-            # Made here for many steps: inside the loop it would cost more than the model.
+            # Generated here for many steps: inside the loop it would cost more than the model.
             noise = self.rng.standard_normal(size)
             first = int(state.iteration)
             settings = (self._seed(), eta, part, tolerant)
@@ -261,24 +230,6 @@ class _Run:
 
     def _seed(self) -> int:
         return int(self.rng.integers(2**31))
-
-
-class _Iterates:
-    """Rows of a run of unknown length: every second one goes when there are too many."""
-
-    def __init__(self, max_rows: int) -> None:
-        self.max_rows, self.every, self.seen = max_rows, 1, 0
-        self.rows: list[Floats] = []
-
-    def append(self, rows: Floats) -> None:
-        self.rows.extend(rows[-self.seen % self.every :: self.every].copy())
-        self.seen += len(rows)
-        while len(self.rows) > 2 * self.max_rows:
-            self.rows = self.rows[::2]
-            self.every *= 2
-
-    def last_half(self, width: int) -> Floats:
-        return np.array(self.rows[len(self.rows) // 2 :]).reshape(-1, width)
 
 
 @jax.jit
@@ -348,8 +299,8 @@ def _gradient(
 
     slope, noise, drops = _redrawn(slopes, noise, key, _GRADIENT_DROPS * len(noise))
     _, pull_back = jax.vjp(lambda member: jax.vmap(member.transform)(noise), q)
-    energy = lower_triangular(pull_back(slope / len(noise))[0])
-    return jax.tree.map(jnp.add, energy, jax.grad(lambda member: member.entropy())(q)), drops
+    energy = q.projected(pull_back(slope / len(noise))[0])
+    return jax.tree.map(jnp.add, energy, jax.grad(entropy_of)(q, noise)), drops
 
 
 @compiled("log_density")
@@ -363,8 +314,8 @@ def _elbo(
         return value, jnp.isfinite(value)
 
     limit = len(noise)
-    value, _, drops = _redrawn(values, noise, jax.random.key(seed), limit)
-    elbo = jnp.where(drops < limit, value.mean() + q.entropy(), jnp.nan)
+    value, noise, drops = _redrawn(values, noise, jax.random.key(seed), limit)
+    elbo = jnp.where(drops < limit, value.mean() + entropy_of(q, noise), jnp.nan)
     return elbo, limit + drops
 
 

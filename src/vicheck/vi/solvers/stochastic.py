@@ -20,17 +20,16 @@ from numpy.typing import NDArray
 
 from vicheck.errors import ModelError
 from vicheck.model import Data, Model, Program, is_finite
+from vicheck.results.convergence import MAX_ITERATE_MCSE, MAX_RHAT
 from vicheck.results.fit import Solution
 from vicheck.results.status import FitStatus
 from vicheck.runtime.compiling import compiled
 from vicheck.runtime.interrupts import piece
 from vicheck.vi.curvature import Curvature
+from vicheck.vi.families.abilities import entropy_of
 from vicheck.vi.families.family import Family
-from vicheck.vi.families.full_rank import FullRank
 from vicheck.vi.families.registry import Kind
 from vicheck.vi.solvers.iterates import (
-    MAX_MCSE,
-    MAX_RHAT,
     distance,
     iterate_diagnostics,
     max_rows,
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Stochastic",
     "find_start",
-    "lower_triangular",
     "steps_at_once",
 ]
 
@@ -60,7 +58,7 @@ times as many steps to be forgotten as 1 / (1 - b2): the usual 0.999 would outla
 _MAX_GRADIENT = 0.5
 """In sds. An average gradient above it means that q is still on its way, however slowly."""
 _NUMBERS_AT_ONCE = 2**22
-"""Numbers of noise that are on their way to compiled code at a time: 32 MB."""
+"""Random numbers that are passed to compiled code at a time: 32 MB."""
 
 
 @dataclass(frozen=True)
@@ -74,16 +72,17 @@ class Stochastic:
         rate going down to zero like a cosine. Code is compiled again for another optimizer, so
         make it once.
     learning_rate
-        The rate at which Adam begins; of no effect when there is an ``optimizer``.
+        The rate at which Adam begins; ignored when there is an ``optimizer``.
     num_steps
         Steps altogether.
     num_draws
         Draws in each step.
     gradient
-        ``"reparametrised"`` uses the entropy of q in closed form. ``"path"`` differentiates log q
-        along the draws only (Roeder, Wu and Duvenaud 2017): its noise vanishes where q = p.
+        ``"reparametrised"`` uses the entropy of q, in closed form where there is one. ``"path"``
+        differentiates log q along the draws only (Roeder, Wu and Duvenaud 2017): its noise vanishes
+        where q = p.
     minibatches
-        Whether each step sees a random part of the data only.
+        Whether each step sees only a random part of the data.
     averaging
         Whether q is the average of the parameters over the last half of the steps, or the last.
     eval_every
@@ -145,15 +144,8 @@ class Stochastic:
 
 
 def steps_at_once(num_steps: int, numbers_per_step: int) -> int:
-    """Return for how many steps noise is made at a time."""
+    """Return for how many steps noise is generated at a time."""
     return max(1, min(num_steps, _NUMBERS_AT_ONCE // numbers_per_step))
-
-
-def lower_triangular(gradient: Family) -> Family:
-    """Return a gradient without the entries that are zero by definition of the family."""
-    if isinstance(gradient, FullRank):
-        return FullRank(gradient.loc, jnp.tril(gradient.scale_tril))
-    return gradient
 
 
 _is_finite = compiled("log_density")(is_finite)
@@ -186,7 +178,7 @@ class _State(NamedTuple):
     """The mean gradient over the last half of the steps; before them, that of the last step."""
     optimizer: Any
     step: jax.Array
-    """Steps that were taken."""
+    """Steps so far."""
     finite: jax.Array
 
 
@@ -230,7 +222,7 @@ class _Run:
         row, gradient_norm = map(np.asarray, _describe(self.state.average, self.state.gradient))
         # Averaged parameters need not have the averaged sd: low rank factors may cancel.
         error = max(mcse, distance(row, iterates))
-        settled = rhat < MAX_RHAT and error < MAX_MCSE and gradient_norm < _MAX_GRADIENT
+        settled = rhat < MAX_RHAT and error < MAX_ITERATE_MCSE and gradient_norm < _MAX_GRADIENT
         if status is FitStatus.MAX_ITERATIONS and settled:
             status = FitStatus.CONVERGED
         return Solution(
@@ -256,7 +248,7 @@ class _Run:
         while taken < num_steps:
             count = min(capacity, num_steps - taken)
             before = int(self.state.step)
-            # Made here for many steps: inside the loop it would cost more than the model.
+            # Generated here for many steps: inside the loop it would cost more than the model.
             noise = self.rng.standard_normal((capacity, *size))
             self.state, rows, part = _advance(
                 (self.program, self.options), self.state, noise, self.key, count, self.data
@@ -292,8 +284,9 @@ def _begin(what: tuple[Program, Stochastic], q: Family, data: Data) -> _State:
 @jax.jit
 def _describe(q: Family, gradient: Family) -> tuple[jax.Array, jax.Array]:
     """Return means and log sds, and the largest entry of a gradient in units of sds."""
-    still = jnp.zeros(q.step_dim, q.loc.dtype)
-    _, pull_back = jax.vjp(lambda step: q.displaced(step, q.sd), still)
+    units = q.units()
+    still = jnp.zeros(q.step_dim, units.dtype)
+    _, pull_back = jax.vjp(lambda step: q.displaced(step, units), still)
     return row_of(q), jnp.abs(pull_back(gradient)[0]).max()
 
 
@@ -326,7 +319,7 @@ def _advance(
         loss, gradient = jax.value_and_grad(_loss, argnums=2)(
             program, options, now.q, noise[now.step - first], own_key, data
         )
-        gradient = lower_triangular(gradient)
+        gradient = now.q.projected(gradient)
         updates, memory = optimizer.update(gradient, now.optimizer, now.q)
         q = eqx.apply_updates(now.q, updates)
         # The loss too: a density that is NaN may still have a slope, and lead anywhere.
@@ -338,7 +331,7 @@ def _advance(
         index = jnp.where((past >= 0) & (past % stride == 0), past // stride - first_row, num_rows)
         kept = rows.at[index].set(row_of(q), mode="drop")
         after = _State(q, average, mean_gradient, memory, now.step + 1, finite)
-        # Where parameters or density are lost, the last finite ones stay.
+        # Where parameters or density are not finite, the last finite ones are kept.
         after, kept, total = jax.tree.map(
             partial(jnp.where, finite), (after, kept, total - loss), (now, rows, total)
         )
@@ -370,4 +363,4 @@ def _loss(
     energies = jax.vmap(energy)(z)
     if options.gradient == "path":
         return (energies + jax.vmap(lax.stop_gradient(q).log_prob)(z)).mean()
-    return energies.mean() - q.entropy()
+    return energies.mean() - entropy_of(q, noise)

@@ -10,8 +10,7 @@ from scipy import stats
 import vicheck
 from vicheck.model import double_precision
 from vicheck.results.status import FitStatus
-from vicheck.vi.families.registry import Kind, kind_of, richer_than
-from vicheck.vi.solvers.deterministic.noise import CHUNK
+from vicheck.vi.families.registry import kind_of
 from vicheck.vi.solvers.deterministic.solver import Deterministic
 
 
@@ -141,7 +140,7 @@ def test_only_those_of_many_fits_that_ran_away_are_tried_again():
     scales = {"scale": np.array([1.0, 0.0, 4.0])}
     with double_precision():
         settled = Deterministic(num_starts=1).solve_many(
-            model.program, Kind("full_rank"), {}, scales, np.arange(3)
+            model.program, kind_of("full_rank", 20, None), {}, scales, np.arange(3)
         )
     assert [status.name for status in settled.status] == ["CONVERGED", "AT_INFINITY", "CONVERGED"]
     assert np.isnan(settled.elbo).tolist() == [False, True, False]
@@ -168,28 +167,9 @@ def test_what_the_verdict_proposes_for_a_correlated_regression_works():
     assert names["check"].verdict.level == "good"
 
 
-def test_the_first_number_of_draws_follows_family_and_dimension():
-    for dim in (1, 17, 200, 5000):
-        assert kind_of("mean_field", dim, None).num_draws(dim) == CHUNK
-    for dim, draws in {1: 32, 8: 32, 9: 64, 16: 64, 17: 128, 101: 512, 200: 1024}.items():
-        assert kind_of("full_rank", dim, None).num_draws(dim) == draws
-    assert kind_of("low_rank", 11, 5).num_draws(11) == 64
-    assert kind_of("low_rank", 12, 5).num_draws(12) == 128
-    assert kind_of("low_rank", 5000, 5).num_draws(5000) == 64
-    assert kind_of("low_rank", 5000, 100).num_draws(5000) == 1024
-
-
 def test_fewer_draws_than_the_family_needs_are_refused():
     message = "max_draws must be at least 128 for family='full_rank' and 20 parameters, got 64"
     with pytest.raises(ValueError, match=message):
         vicheck.fit(linear_of(20), family="full_rank", max_draws=64)
     with pytest.raises(ValueError, match=message):
         vicheck.vsbc(linear_of(20), family="full_rank", max_draws=64)
-
-
-def test_the_family_to_try_next_is_one_that_can_be_fitted():
-    assert richer_than("mean_field", 512) == "full_rank"
-    assert richer_than("mean_field", 513) == "low_rank"
-    assert richer_than("low_rank", 512) == "full_rank"
-    assert richer_than("low_rank", 513) == ""
-    assert richer_than("full_rank", 3) == ""

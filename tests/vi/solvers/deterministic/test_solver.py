@@ -188,7 +188,7 @@ def test_an_interrupt_before_anything_was_found_is_raised(monkeypatch):
     def interrupt(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("vicheck.vi.solvers.deterministic.batch.settle", interrupt)
+    monkeypatch.setattr("vicheck.vi.solvers.deterministic.batch.run_rounds", interrupt)
     with pytest.raises(KeyboardInterrupt):
         vicheck.fit(vicheck.from_numpyro(models.two_modes))
 

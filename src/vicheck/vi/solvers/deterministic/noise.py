@@ -23,10 +23,10 @@ CHUNK = 32
 """Draws that are evaluated together: half of them noise, the other half its negative."""
 
 _MAX_SOBOL_DIM = 1000
-"""Above it, pseudo-random numbers: a few hundred points of Sobol cover no better, and cost more."""
+"""Above it, pseudo-random numbers: a few hundred Sobol points are no better, and cost more."""
 
 _LEAST = 1e-12
-"""No point comes closer to the faces of the cube, where normal numbers are infinite."""
+"""No point is closer to a face of the cube, where normal numbers are infinite."""
 
 
 class Noise(NamedTuple):
@@ -49,8 +49,8 @@ class Noise(NamedTuple):
 def make_noise(num_draws: int, dim: int, seeds: ArrayLike) -> Noise:
     """Return noise for a number of draws, and a shift for each seed.
 
-    Half of the draws mirror the others. The chunks of a short set begin those of a longer one, so
-    that doubling the draws keeps the ones there are.
+    Half of the draws mirror the others. The chunks of a short set are the first of a longer one, so
+    that doubling the draws keeps the existing ones.
     """
     seeds = np.asarray(seeds)
     shifts = [np.random.default_rng((int(seed), dim)).random(dim) for seed in seeds.ravel()]
@@ -101,7 +101,7 @@ def standardised(noise: Noise, num_chunks: Any, pairs: bool = True) -> jax.Array
 
 @lru_cache(maxsize=4)
 def _points(num_points: int, dim: int) -> jax.Array:
-    """Return the points, in chunks, where compiled code finds them without another copy."""
+    """Return the points, in chunks, as arrays that compiled code reads without copying."""
     rng = np.random.default_rng(0)
     if dim > _MAX_SOBOL_DIM:
         points = rng.random((num_points, dim))

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from vicheck.model import Data, Program
+from vicheck.vi.families.abilities import entropy_of
 from vicheck.vi.families.family import Family
 
 __all__ = ["objective_of_step"]
@@ -34,7 +35,7 @@ def objective_of_step(
         q = anchor.displaced(step, directions)
         chunk = jnp.concatenate([half, -half])
         energies = -jax.vmap(lambda e: program.log_density(q.transform(e), data))(chunk)
-        return energies.mean() - q.entropy()
+        return energies.mean() - entropy_of(q, chunk)
 
     def value_and_grad(step: jax.Array) -> tuple[jax.Array, jax.Array]:
         def add(index: Any, total: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.results.status import FitStatus
-from vicheck.vi.curvature import Curvature
+from vicheck.vi.families.abilities import HasLocation
 from vicheck.vi.families.family import Family
 from vicheck.vi.families.registry import Kind
 from vicheck.vi.quasi_newton import Memory, no_memory
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 _TRACE = 64
-"""Rounds that are kept a record of."""
+"""Rounds whose ELBO and gradient are recorded."""
 
 _STATUSES = (
     None,  # not begun
@@ -48,7 +48,7 @@ NEW, RUNNING = range(2)
 
 
 class Progress(NamedTuple):
-    """How far a fit has come: it can stop after any round and go on from here.
+    """How far a fit has come: it can stop after any round and continue from here.
 
     Several fits share one progress, whose arrays then have a leading axis.
     """
@@ -57,20 +57,21 @@ class Progress(NamedTuple):
     start: Any
     """Where the fit began."""
     directions: Any
-    """Along these the mean moves, shape ``(d, d)``; empty where q's own scales have to do."""
+    """Along these the mean moves, shape ``(d, d)``; empty where the units of q are used."""
     stale: Any
-    """Whether the directions are to be taken afresh."""
+    """Whether the directions have to be recomputed."""
     newton_steps: Any
     """Steps towards the mode before the first round."""
     shrink: Any
     """Factor by which the first scales differ from what the curvature says."""
     num_chunks: Any
-    former_loc: Any
+    former_mean: Any
     """Means at the optimum with half the draws."""
     former_sd: Any
+    mean: Any
     sd: Any
     memory: Memory
-    """What the optimiser knows of the Hessian; nothing when q has moved far since."""
+    """What the optimiser knows about the Hessian; nothing when q has moved far since."""
     value: Any
     norm: Any
     """Largest entry of the gradient, in sds."""
@@ -78,10 +79,10 @@ class Progress(NamedTuple):
     """Largest change of a mean or log sd, in sds, when the draws were last doubled."""
     first_size: Any
     sizes: Any
-    """Largest mean or sd when rounds last got stuck, four times."""
+    """Largest mean or sd at each of the last four times that rounds got stuck."""
     num_evaluations: Any
     num_rounds: Any
-    """Since the directions were taken."""
+    """Since the directions were computed."""
     num_retries: Any
     """How often rounds got stuck."""
     trace: Any
@@ -114,7 +115,7 @@ def _template(kind: Kind, num_fits: int, dim: int) -> Progress:
     infinite: Any = np.full((num_fits, dim), np.inf)
     progress: Progress = empty._replace(
         stale=np.ones(num_fits, bool),
-        former_loc=infinite,
+        former_mean=infinite,
         former_sd=infinite,
         value=infinite[:, 0],
         norm=infinite[:, 0],
@@ -132,7 +133,7 @@ def _shapes(kind: Kind, dim: int) -> Progress:
 
     one, whole, vector = of(()), of((), np.int64), of((dim,))
     dense = (dim, dim) if kind.is_dense(dim) else (dim,)
-    q = jax.eval_shape(kind.start, vector, Curvature(of(dense), vector))
+    q = kind.shapes(dim)
     return Progress(
         q=q,
         start=vector,
@@ -141,8 +142,9 @@ def _shapes(kind: Kind, dim: int) -> Progress:
         newton_steps=whole,
         shrink=one,
         num_chunks=whole,
-        former_loc=vector,
+        former_mean=vector,
         former_sd=vector,
+        mean=vector,
         sd=vector,
         memory=jax.eval_shape(no_memory, of((q.step_dim,))),
         value=one,
@@ -167,10 +169,17 @@ def takes_directions(kind: Kind, dim: int) -> bool:
 def begin_beside(
     settled: Progress, z: NDArray[np.float64], kind: Kind, num_chunks: int
 ) -> Progress:
-    """Return the progress of a fit that begins with the scales of another, somewhere else."""
-    return begin(kind, z, num_chunks)._replace(
-        q=kind.moved_to(settled.q, z),
+    """Return the progress of a fit that begins with the scales of another, somewhere else.
+
+    A family that cannot be moved begins with the curvature there.
+    """
+    fresh = begin(kind, z, num_chunks)
+    if not isinstance(settled.q, HasLocation):
+        return fresh
+    return fresh._replace(
+        q=settled.q.moved_to(z),
         directions=settled.directions,
+        mean=z,
         sd=settled.sd,
         stale=np.zeros(len(z), bool),
         code=np.full(len(z), RUNNING),
@@ -178,10 +187,10 @@ def begin_beside(
 
 
 def with_more_draws(progress: Progress, some: NDArray[np.bool_]) -> Progress:
-    """Let some of the fits go on with twice the draws they have ended with."""
+    """Let some fits continue with twice the draws they ended with."""
     doubled = progress._replace(
         num_chunks=2 * progress.num_chunks,
-        former_loc=progress.q.loc,
+        former_mean=progress.mean,
         former_sd=progress.sd,
         num_rounds=np.zeros_like(progress.num_rounds),
         code=np.full_like(progress.code, RUNNING),
@@ -212,5 +221,5 @@ def elbos(progress: Progress) -> NDArray[np.float64]:
 
 
 def status_of(code: Any) -> FitStatus | None:
-    """Return how a fit has ended, or None while it goes on."""
+    """Return how a fit has ended, or None while it is running."""
     return _STATUSES[int(code)]

@@ -1,8 +1,8 @@
 """The compiled part of the deterministic solver: a fit, or many, from start to end in one call.
 
-A fit goes in rounds. The first starts from the curvature of the posterior and is loose. Each later
+A fit runs in rounds. The first starts from the curvature of the posterior and is loose. Each later
 one optimises the ELBO on fixed draws; once its gradient vanishes the draws are doubled, until q
-stays the same. Where rounds get stuck, the units are taken afresh from the curvature at q.
+stays the same. When rounds get stuck, the units are recomputed from the curvature at q.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from vicheck.results.status import FitStatus
 from vicheck.runtime.compiling import compiled
 from vicheck.vi.curvature import FLATTEST, climb
 from vicheck.vi.families.family import Family
+from vicheck.vi.families.moments import mean_and_sd
 from vicheck.vi.families.registry import Kind
 from vicheck.vi.quasi_newton import minimise, no_memory
 from vicheck.vi.solvers.deterministic.noise import CHUNK, Noise, standardised
@@ -31,12 +32,12 @@ from vicheck.vi.solvers.deterministic.progress import (
     takes_directions,
 )
 
-__all__ = ["LOOSE", "Limits", "settle"]
+__all__ = ["LOOSE", "Limits", "run_rounds"]
 
 LOOSE = 0.1
 """Gradient, in sds, that is small enough before the units are right."""
 _EVALUATIONS, _LONG = 40, 100
-"""Evaluations of a round; more where the units cannot be taken afresh from the curvature."""
+"""Evaluations per round; more where the units cannot be recomputed from the curvature."""
 _NEAR = 1.0
 """After a step below this many sds the units of the gradient are still right."""
 _UNMOVED = 1e-3
@@ -48,7 +49,7 @@ _INFINITY = 1e8
 _LEAST_PRECISION = 0.1
 """Curvature, in units of q's own precisions, below which the density counts as flat."""
 _ROUNDS, _PATIENCE = 12, 8
-"""Rounds before the curvature is taken afresh, and how often that is done."""
+"""Rounds before the curvature is computed again, and how often that may happen."""
 
 
 class Limits(NamedTuple):
@@ -58,11 +59,11 @@ class Limits(NamedTuple):
     sampling_tolerance: Any
     max_chunks: Any
     budget: Any
-    """Density evaluations of one call; more calls go on from there."""
+    """Density evaluations of one call; the next call continues from there."""
 
 
 @compiled("log_density")
-def settle(
+def run_rounds(
     what: tuple[Program, Kind],
     progress: Progress,
     noise: Noise,
@@ -70,20 +71,20 @@ def settle(
     shared: Data,
     limits: Limits,
 ) -> Progress:
-    """Carry fits on, one after the other, until each has ended or has used up its budget.
+    """Continue fits, one after another, until each has ended or has used up its budget.
 
-    One after the other, because fits of one batch take very different numbers of steps, and
+    One after another, because fits of one batch take very different numbers of steps, and
     because the draws of one fit fill a processor's registers already.
     """
 
-    def of_one(lane: tuple[Progress, Any, Data]) -> Progress:
+    def of_lane(lane: tuple[Progress, Any, Data]) -> Progress:
         its_noise = noise._replace(shift=lane[1])
-        return _settle_one(*what, lane[0], its_noise, shared | lane[2], limits)
+        return _run_rounds_of_one(*what, lane[0], its_noise, shared | lane[2], limits)
 
-    return lax.map(of_one, (progress, noise.shift, own))
+    return lax.map(of_lane, (progress, noise.shift, own))
 
 
-def _settle_one(
+def _run_rounds_of_one(
     program: Program, kind: Kind, progress: Progress, noise: Noise, data: Data, limits: Limits
 ) -> Progress:
     until = progress.num_evaluations + limits.budget
@@ -91,26 +92,28 @@ def _settle_one(
     def unfinished(now: Progress) -> jax.Array:
         return (now.code <= RUNNING) & (now.num_evaluations < until)
 
-    def advance(now: Progress) -> Progress:
+    def next_round(now: Progress) -> Progress:
         # Only what may change goes through the branches, which copy it.
         q, directions = lax.cond(
             now.stale,
-            partial(_units, program, kind, data),
+            partial(_fresh_units, program, kind, data),
             lambda same: (same.q, same.directions),
             now,
         )
         now = now._replace(q=q, directions=directions)
         return _round(program, kind, now, noise, data, limits)
 
-    return lax.while_loop(unfinished, advance, progress)
+    return lax.while_loop(unfinished, next_round, progress)
 
 
-def _units(program: Program, kind: Kind, data: Data, now: Progress) -> tuple[Family, jax.Array]:
+def _fresh_units(
+    program: Program, kind: Kind, data: Data, now: Progress
+) -> tuple[Family, jax.Array]:
     """Return q, at the start made from the curvature, and directions from the curvature there."""
     first = now.code == NEW
     z, curvature = climb(
         program,
-        jnp.where(first, now.start, now.q.loc),
+        jnp.where(first, now.start, now.mean),
         data,
         jnp.where(first, now.newton_steps, 0),
         jnp.where(first, FLATTEST, _LEAST_PRECISION / jnp.square(now.sd)),
@@ -125,10 +128,10 @@ def _round(
     program: Program, kind: Kind, now: Progress, noise: Noise, data: Data, limits: Limits
 ) -> Progress:
     first = now.code == NEW
-    # Where no directions are kept they are q's own scales, which change as it does.
-    moves = now.directions if now.directions.size else now.q.sd
+    # Where no directions are kept they are q's own units, which change as it does.
+    moves = now.directions if now.directions.size else now.q.units()
     dim, size = now.q.dim, now.q.step_dim
-    nowhere = jnp.zeros(size, now.q.loc.dtype)
+    nowhere = jnp.zeros(size, now.start.dtype)
     tolerance = jnp.where(first, LOOSE, limits.tolerance)
     draws = standardised(noise, now.num_chunks, kind.is_dense(dim))
     end = minimise(
@@ -136,7 +139,7 @@ def _round(
         nowhere,
         tolerance=tolerance,
         max_evaluations=_EVALUATIONS if takes_directions(kind, dim) else _LONG,
-        longest=jnp.where(jnp.arange(size) < dim, _LONGEST_SHIFT, _LONGEST_GROWTH),
+        longest=jnp.where(jnp.arange(size) < now.q.num_shifts, _LONGEST_SHIFT, _LONGEST_GROWTH),
         memory=jax.tree.map(
             lambda kept, fresh: jnp.where(now.memory.num_pairs > 0, kept, fresh),
             now.memory,
@@ -144,7 +147,7 @@ def _round(
         ),
     )
     q = now.q.displaced(end.x, moves)
-    sd = q.sd
+    mean, sd = mean_and_sd(q)
     norm = jnp.max(jnp.abs(end.gradient))
     farthest = jnp.max(jnp.abs(end.x))
     near = (farthest < _NEAR) | (end.num_evaluations == 1)
@@ -152,7 +155,7 @@ def _round(
     # quite zero; what matters is that it is small against the error of the draws.
     flat = (norm < tolerance) | (end.stalled & (norm < limits.sampling_tolerance))
     settled = flat & near & ~first
-    shift = jnp.max(jnp.abs(q.loc - now.former_loc) / sd)
+    shift = jnp.max(jnp.abs(mean - now.former_mean) / sd)
     growth = jnp.max(jnp.abs(jnp.log(sd / now.former_sd)))
     error = jnp.where(settled, jnp.maximum(shift, growth), now.error)
     done = settled & (
@@ -160,7 +163,7 @@ def _round(
     )
     doubled = settled & ~done
 
-    largest = jnp.maximum(jnp.max(jnp.abs(q.loc)), jnp.max(sd))
+    largest = jnp.maximum(jnp.max(jnp.abs(mean)), jnp.max(sd))
     first_size = jnp.where(now.num_rounds == 0, 1.0 + largest, now.first_size)
     unmoved = end.stalled & (farthest < _UNMOVED) & ~settled
     stuck = ~first & ~done & (unmoved | (now.num_rounds + 1 >= _ROUNDS))
@@ -187,15 +190,16 @@ def _round(
     def former(latest: jax.Array, kept: jax.Array) -> jax.Array:
         return jnp.where(doubled, latest, jnp.where(again, jnp.inf, kept))
 
-    # Far from where the units were taken they say little, least of all whether this is the optimum.
+    # Far from where the units were computed they say little, least of all about an optimum.
     stale = (stuck | ~near) & takes_directions(kind, dim)
     known = jnp.where(near & ~stale, end.memory.num_pairs, 0)
     return now._replace(
         q=q,
         stale=stale,
         num_chunks=jnp.where(doubled, 2 * now.num_chunks, now.num_chunks),
-        former_loc=former(q.loc, now.former_loc),
+        former_mean=former(mean, now.former_mean),
         former_sd=former(sd, now.former_sd),
+        mean=mean,
         sd=sd,
         memory=end.memory._replace(num_pairs=known),
         value=end.value,

@@ -1,28 +1,26 @@
-"""Fits made elsewhere, one function for each library: its adapter draws, `check` looks at them."""
+"""Fits of other libraries that do not say by themselves what they are a fit of.
+
+What does, `check` takes as it is. Here the adapter draws, and `check` looks at the draws.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from vicheck.checking.run import Quantities, check
+from vicheck.checking.run import check
+from vicheck.draws import require_count
 
 if TYPE_CHECKING:
+    from vicheck.quantities import Spec
     from vicheck.results.check import Check
 
 __all__ = [
     "check_blackjax",
-    "check_cmdstanpy",
     "check_distribution",
     "check_numpyro",
-    "check_pymc",
     "check_pyro",
 ]
-
-
-def _require_count(num_draws: Any) -> None:
-    if not isinstance(num_draws, int) or isinstance(num_draws, bool) or num_draws < 1:
-        raise ValueError(f"num_draws must be a positive integer, got {num_draws!r}")
 
 
 def check_numpyro(
@@ -31,7 +29,7 @@ def check_numpyro(
     params: Any,
     *args: Any,
     num_draws: int = 100_000,
-    quantities: Quantities | None = None,
+    quantities: Spec | None = None,
     seed: int = 0,
     **kwargs: Any,
 ) -> Check:
@@ -51,8 +49,8 @@ def check_numpyro(
     num_draws
         Draws from the guide.
     quantities
-        Names to report on, or functions of all named draws; by default every parameter and
-        everything the model derives from them.
+        As for `vicheck.check`: names, or functions of the parameters of one draw; by default every
+        parameter and everything the model derives from them.
     seed
         The same seed gives the same bits.
 
@@ -65,32 +63,10 @@ def check_numpyro(
     """
     from vicheck.adapters.numpyro.guides import draws_of_guide
 
-    _require_count(num_draws)
+    require_count("num_draws", num_draws)
+    require_count("seed", seed, 0)
     drawn = draws_of_guide(model, guide, params, args, kwargs, num_draws, seed)
     return check(drawn, quantities=quantities)
-
-
-def check_pymc(
-    approx: Any, *, num_draws: int = 10_000, quantities: Quantities | None = None, seed: int = 0
-) -> Check:
-    """Check what ``pymc.fit`` returned.
-
-    Parameters
-    ----------
-    approx
-        A mean field or full rank approximation.
-    num_draws
-        Draws from it, at which both log densities are evaluated.
-    quantities
-        Names to report on, or functions of all named draws; by default every parameter and every
-        ``Deterministic``.
-    seed
-        The same seed gives the same bits.
-    """
-    from vicheck.adapters.pymc import draws_of_approximation
-
-    _require_count(num_draws)
-    return check(draws_of_approximation(approx, num_draws, seed), quantities=quantities)
 
 
 def check_pyro(
@@ -98,7 +74,7 @@ def check_pyro(
     guide: Any,
     *args: Any,
     num_draws: int = 10_000,
-    quantities: Quantities | None = None,
+    quantities: Spec | None = None,
     seed: int = 0,
     **kwargs: Any,
 ) -> Check:
@@ -113,14 +89,15 @@ def check_pyro(
     num_draws
         Draws from the guide.
     quantities
-        Names to report on, or functions of all named draws; by default every latent and every
-        deterministic site.
+        As for `vicheck.check`: names, or functions of the parameters of one draw; by default every
+        latent and every deterministic site.
     seed
         The same seed gives the same bits.
     """
     from vicheck.adapters.pyro.guides import draws_of_guide
 
-    _require_count(num_draws)
+    require_count("num_draws", num_draws)
+    require_count("seed", seed, 0)
     drawn = draws_of_guide(model, guide, args, kwargs, num_draws, seed)
     return check(drawn, quantities=quantities)
 
@@ -130,7 +107,7 @@ def check_blackjax(
     log_density: Callable[[Any], Any],
     *,
     num_draws: int = 100_000,
-    quantities: Quantities | None = None,
+    quantities: Spec | None = None,
     seed: int = 0,
 ) -> Check:
     """Check a state of BlackJAX's mean field VI, full rank VI or Pathfinder.
@@ -144,13 +121,14 @@ def check_blackjax(
     num_draws
         Draws from the approximation.
     quantities
-        Names to report on, or functions of all named draws.
+        As for `vicheck.check`: names, or functions of the parameters of one draw.
     seed
         The same seed gives the same bits.
     """
     from vicheck.adapters.blackjax import draws_of_state
 
-    _require_count(num_draws)
+    require_count("num_draws", num_draws)
+    require_count("seed", seed, 0)
     drawn = draws_of_state(state, log_density, num_draws, seed)
     return check(drawn, quantities=quantities)
 
@@ -160,7 +138,7 @@ def check_distribution(
     log_density: Callable[[Any], Any],
     *,
     num_draws: int = 100_000,
-    quantities: Quantities | None = None,
+    quantities: Spec | None = None,
     seed: int = 0,
 ) -> Check:
     """Check anything that has the methods ``sample`` and ``log_prob``.
@@ -177,7 +155,7 @@ def check_distribution(
     num_draws
         Draws from it.
     quantities
-        Names to report on, or functions of all named draws.
+        As for `vicheck.check`: names, or functions of the parameters of one draw.
     seed
         The same seed gives the same bits.
 
@@ -191,21 +169,7 @@ def check_distribution(
     """
     from vicheck.adapters.distributions import draws_of_distribution
 
-    _require_count(num_draws)
+    require_count("num_draws", num_draws)
+    require_count("seed", seed, 0)
     drawn = draws_of_distribution(q, log_density, num_draws, seed)
     return check(drawn, quantities=quantities)
-
-
-def check_cmdstanpy(fit: Any, *, quantities: Quantities | None = None) -> Check:
-    """Check a ``CmdStanVB``, ``CmdStanPathfinder`` or ``CmdStanLaplace`` of CmdStanPy.
-
-    Parameters
-    ----------
-    fit
-        The object; the file it has written is read, as by `vicheck.read_stan_csv`.
-    quantities
-        Names to report on, or functions of all named draws.
-    """
-    from vicheck.adapters.stan.cmdstanpy import draws_of_cmdstanpy
-
-    return check(draws_of_cmdstanpy(fit), quantities=quantities)

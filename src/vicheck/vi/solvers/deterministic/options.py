@@ -1,0 +1,51 @@
+"""Options of the deterministic solver, checked when they are given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vicheck.vi.families.registry import Kind, others_for
+from vicheck.vi.solvers.deterministic.noise import CHUNK
+
+__all__ = ["Options"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `vicheck.vi.solvers.deterministic.solver.Deterministic` says about its parameters."""
+
+    tolerance: float = 1e-3
+    sampling_tolerance: float = 0.05
+    num_draws: int | None = None
+    max_draws: int = 16384
+    num_starts: int = 4
+
+    def __post_init__(self) -> None:
+        for name in ("tolerance", "sampling_tolerance"):
+            if not getattr(self, name) > 0.0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        for name in ("num_draws", "max_draws"):
+            value = getattr(self, name)
+            if value is not None and (value < CHUNK or value & (value - 1)):
+                raise ValueError(f"{name} must be a power of 2 from {CHUNK} on, got {value}")
+        if self.num_draws is not None and self.max_draws < self.num_draws:
+            raise ValueError(
+                f"max_draws must be at least num_draws, got {self.max_draws} and {self.num_draws}"
+            )
+        if self.num_starts < 1:
+            raise ValueError(f"num_starts must be at least 1, got {self.num_starts}")
+
+    def first_draws(self, kind: Kind, dim: int) -> int:
+        """Return how many draws a fit of a family begins with, or say why it cannot."""
+        if not kind.entry.takes(dim, fixed_draws=True):
+            raise ValueError(
+                f"family={kind.name!r} takes at most {kind.entry.max_fixed_dim} parameters with "
+                f"the deterministic solver, the model has {dim}: use {others_for(dim)}"
+            )
+        enough = kind.num_draws(dim)
+        if self.max_draws < enough:
+            raise ValueError(
+                f"max_draws must be at least {enough} for family={kind.name!r} and {dim} "
+                f"parameters, got {self.max_draws}"
+            )
+        return enough if self.num_draws is None else self.num_draws

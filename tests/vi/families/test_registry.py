@@ -1,0 +1,100 @@
+"""The list of families: names, limits, ranks, and what comes next."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import vicheck
+from vicheck.vi.families.full_rank import FullRank
+from vicheck.vi.families.registry import (
+    Kind,
+    entry_of,
+    family_names,
+    kind_of,
+    others_for,
+    richer_than,
+)
+from vicheck.vi.solvers.deterministic.noise import CHUNK
+
+KIND_ERRORS = {
+    "name": (("fullrank", 3, None), "family must be one of mean_field, full_rank, low_rank"),
+    "rank elsewhere": (("mean_field", 3, 2), "rank goes with family='low_rank', got"),
+    "rank zero": (("low_rank", 3, 0), "rank must lie between 1 and the 3 parameters, got 0"),
+    "rank too large": (("low_rank", 3, 4), "rank must lie between 1 and the 3 parameters, got 4"),
+    "too many": (("full_rank", 5000, None), "at most 2000 parameters, the model has 5000"),
+}
+
+
+@pytest.mark.parametrize("case", KIND_ERRORS)
+def test_errors_of_kind_of(case):
+    arguments, message = KIND_ERRORS[case]
+    with pytest.raises(ValueError, match=message):
+        kind_of(*arguments)
+
+
+def test_kinds():
+    assert kind_of("low_rank", 3, None) == Kind(entry_of("low_rank"), 3)
+    assert kind_of("low_rank", 30, None) == Kind(entry_of("low_rank"), 5)
+    assert kind_of("low_rank", 30, 2).noise_dim(30) == 32
+    assert kind_of("mean_field", 3, None).noise_dim(3) == 3
+
+
+def test_every_family_is_where_the_list_says():
+    for name in family_names():
+        family = entry_of(name).load()
+        assert family.__module__ == f"vicheck.vi.families.{name}"
+        assert kind_of(name, 4, None).shapes(4).dim == 4
+        assert entry_of(name).summary
+    assert entry_of("full_rank").load() is FullRank
+
+
+def test_the_list_loads_no_jax():
+    code = (
+        "import sys; from vicheck.vi.families.registry import family_names, richer_than;"
+        "from vicheck.vi.solvers.registry import solver_names;"
+        "print(family_names(), richer_than('mean_field', 9), solver_names(), 'jax' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == (
+        "('mean_field', 'full_rank', 'low_rank') full_rank "
+        "('deterministic', 'stochastic', 'stan_advi') False"
+    )
+
+
+def test_others_for_a_dimension():
+    assert others_for(512) == "'low_rank', 'full_rank' or 'mean_field'"
+    assert others_for(513) == "'low_rank' or 'mean_field'"
+
+
+def test_the_first_number_of_draws_follows_family_and_dimension():
+    for dim in (1, 17, 200, 5000):
+        assert kind_of("mean_field", dim, None).num_draws(dim) == CHUNK
+    for dim, draws in {1: 32, 8: 32, 9: 64, 16: 64, 17: 128, 101: 512, 200: 1024}.items():
+        assert kind_of("full_rank", dim, None).num_draws(dim) == draws
+    assert kind_of("low_rank", 11, 5).num_draws(11) == 64
+    assert kind_of("low_rank", 12, 5).num_draws(12) == 128
+    assert kind_of("low_rank", 5000, 5).num_draws(5000) == 64
+    assert kind_of("low_rank", 5000, 100).num_draws(5000) == 1024
+
+
+def test_the_family_to_try_next_is_one_that_can_be_fitted():
+    assert richer_than("mean_field", 512) == "full_rank"
+    assert richer_than("mean_field", 513) == "low_rank"
+    assert richer_than("low_rank", 512) == "full_rank"
+    assert richer_than("low_rank", 513) == ""
+    assert richer_than("full_rank", 3) == ""
+
+
+@pytest.mark.parametrize("module", ["gaussian", "mean_field", "full_rank", "low_rank"])
+def test_no_other_room_knows_gaussian_families(module):
+    package = Path(vicheck.__file__).parent
+    users = [
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if re.search(rf"import .*\b{module}\b|families\.{module}\b", path.read_text("utf-8"))
+    ]
+    assert users
+    assert {user.rpartition("/")[0] for user in users} == {"vi/families"}
