@@ -54,6 +54,7 @@ def test_every_command_has_json():
 
 
 def test_examples_name_options_that_there_are():
+    options = []
     for command in PAGES:
         page = call(*command, "--help", COLUMNS="80").stdout
         for example in re.findall(r"(?m)^  \$ .*?vicheck (.*)$", page):
@@ -62,6 +63,8 @@ def test_examples_name_options_that_there_are():
             described = call(*own, "--help").stdout
             for option in filter(lambda word: word.startswith("--"), words):
                 assert option in described, example
+                options.append(option)
+    assert len(set(options)) > 5
 
 
 def test_a_narrow_terminal_gets_narrow_lines():

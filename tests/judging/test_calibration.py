@@ -7,7 +7,7 @@ from scipy.stats import beta, norm
 
 from tests.calibration.made import calibration
 from vicheck.judging.calibration import detectable_bias
-from vicheck.judging.statuses import status_hint
+from vicheck.remedies.converge import advice_after
 from vicheck.results.calibration import Calibration
 from vicheck.results.status import FitStatus
 from vicheck.stats.multiplicity import holm
@@ -56,7 +56,10 @@ def test_fits_that_miss_the_joint_posterior_are_not_called_good(share, level):
         assert "no bias was found, but khat of 60% of the datasets" in str(verdict)
 
 
-@pytest.mark.parametrize("status", [status.name for status in FitStatus][1:])
+BAD = [each.name for each in FitStatus if each not in (FitStatus.CONVERGED, FitStatus.UNKNOWN)]
+
+
+@pytest.mark.parametrize("status", BAD)
 def test_too_many_bad_fits_mean_no_verdict(status):
     biased = {"x": (0.5, 1.0)}
     few = calibration(statuses=dict.fromkeys(range(25), status), **biased)
@@ -67,6 +70,47 @@ def test_too_many_bad_fits_mean_no_verdict(status):
     assert "`.failures` lists them with the seeds" in many.verdict.hint
     assert not any("over-estimates" in str(finding) for finding in many.findings)
     assert any(f"25 {status}" in str(finding) for finding in few.findings)
+
+
+def finding_of(verdict, code):
+    (finding,) = [finding for finding in verdict.findings if finding.code == code]
+    return finding
+
+
+def test_fits_that_nobody_has_judged_are_not_called_converged():
+    """A user's function does not say how its fits ended: that is unknown, and no failure."""
+    verdict = calibration(
+        seed=3, statuses=dict.fromkeys(range(500), "UNKNOWN"), x=(0.0, 1.0)
+    ).verdict
+    assert verdict.level == "good"
+    finding = finding_of(verdict, "fits-unknown")
+    assert str(finding) == "Whether the fits have converged is not known."
+    assert finding.severity == "caution"
+    assert "vicheck.Draws with a status" in finding.hint
+    assert str(verdict.converged) == "unknown"
+    assert verdict.converged.because == ("fits-unknown",)
+    assert not any("have converged." in str(each) for each in verdict.findings)
+
+
+def test_fits_that_are_known_to_be_bad_count_beside_those_that_are_not_known():
+    unknown = dict.fromkeys(range(400), "UNKNOWN")
+    few = calibration(
+        seed=3, statuses=unknown | dict.fromkeys(range(25), "STALLED"), x=(0.0, 1.0)
+    ).verdict
+    many = calibration(
+        seed=3, statuses=unknown | dict.fromkeys(range(26), "STALLED"), x=(0.0, 1.0)
+    ).verdict
+    assert (few.level, many.level) == ("good", "none")
+    assert str(finding_of(few, "fits-unknown")).startswith("Whether 375 of 500 fits have")
+    assert str(finding_of(few, "fits-unconverged")).endswith(": 25 STALLED.")
+    assert many.decided_by == "too-many-unconverged"
+    assert str(few.converged) == str(many.converged) == "no"
+
+
+def test_all_fits_that_have_converged_are_called_so():
+    verdict = calibration(seed=3).verdict
+    assert str(finding_of(verdict, "fits-converged")) == "All 500 fits have converged."
+    assert str(verdict.converged) == "yes"
 
 
 @pytest.mark.parametrize(("num_datasets", "level"), [(19, "none"), (20, "unreliable")])
@@ -80,7 +124,7 @@ def test_too_few_datasets_mean_no_verdict(num_datasets, level):
 def test_every_status_has_a_hint():
     for status in FitStatus:
         if status is not FitStatus.CONVERGED:
-            assert status_hint(status, "deterministic")
+            assert len(advice_after(status, "deterministic")) > 20
 
 
 def test_a_bias_is_not_taken_for_a_narrow_q():

@@ -115,7 +115,9 @@ def test_the_funnel_is_the_worst_pair_with_the_scale_upwards():
 
 
 def test_clouds_have_the_same_number_of_draws():
-    for pair in pairs_data(normal_check(), num_pairs=2):
+    pairs = pairs_data(normal_check(), num_pairs=2)
+    assert len(pairs) == 2
+    for pair in pairs:
         assert pair.q.count.sum() == pair.reweighted.count.sum() == 1500
         assert (pair.q.count == 1).all()
 

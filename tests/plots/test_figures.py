@@ -36,6 +36,7 @@ def test_every_figure_has_its_numbers_and_names_its_axes(name, check, some):
     assert isinstance(figure, Figure)
     assert callable(getattr(plots, f"{name}_data"))
     shown = [axes for axes in figure.axes if axes.axison]
+    assert shown
     assert all(axes.get_xlabel() for axes in shown)
     assert all(axes.get_ylabel() or not axes.get_yticks().size for axes in shown)
 

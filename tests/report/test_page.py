@@ -75,6 +75,7 @@ def test_a_page_stands_alone(pages, kind):
         for name, value in attributes.items()
         if name in ("src", "href", "xlink:href") and value
     ]
+    assert addresses
     assert all(address.startswith(("#", "data:")) for address in addresses)
     assert "url(http" not in page
 
@@ -251,6 +252,7 @@ def test_a_quantity_without_probabilities_is_on_the_page_without_a_picture():
     data = whole.data.copy(deep=True)
     data["probability"][:, 1] = np.nan
     page = report_html(calibration=vicheck.Calibration(data, whole.settings))
+    assert "Histogram of the calibration probabilities of tau" in page
     assert "Histogram of the calibration probabilities of theta[0]" not in page
     row = next(row for row in rows_of(page) if row[0] == "theta[0]")
     assert set(row[2:]) == {None}
@@ -297,7 +299,9 @@ def test_held_out_data_and_other_optima_are_shown(of_fit):
     assert "share of the posterior" in page
     assert "20.0%" in page
     assert "misses another mode" in page
-    assert "What to do</h3>\n<p>Report estimates with the smoothed" not in page
+    advice = "What to do</h3>\n<p>Look at fit.solution.others"
+    assert advice in page
+    assert advice not in report_html(check=of_fit)
 
 
 def test_a_color_in_a_name_stays_a_name():

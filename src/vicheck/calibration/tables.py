@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.judging.calibration import SIGNIFICANT_BELOW
+from vicheck.judging.cutoffs import SIGNIFICANT_BELOW
 from vicheck.stats.calibration import bias, dispersion
 from vicheck.stats.multiplicity import benjamini_hochberg, holm
 from vicheck.stats.symmetry import paper_ks, symmetry_test

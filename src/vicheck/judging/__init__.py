@@ -1,9 +1,9 @@
 """The only home of cut-offs and sentences: what the numbers mean and what to do."""
 
 from vicheck.judging.calibration import judge_calibration
+from vicheck.judging.cutoffs import NO_APPROXIMATION
 from vicheck.judging.fits import choose_estimate, judge_check, misses_a_mode
 from vicheck.judging.psis import judge_psis
-from vicheck.judging.statuses import NO_APPROXIMATION
 from vicheck.judging.wording import show, verdict_lines
 
 __all__ = [

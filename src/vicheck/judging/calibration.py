@@ -3,49 +3,48 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from vicheck.judging.next_steps import line_after_calibration
-from vicheck.judging.simulations import (
-    judge_failures,
-    judge_khats,
-    judge_origin,
-    judge_symmetric_kl,
-    withhold,
+from vicheck.judging.cutoffs import (
+    LEAST_DATASETS,
+    MOST_KHATS_HIGH,
+    POWER,
+    SIGNIFICANT_BELOW,
+    SMALL_BIAS,
+    SMALL_STRETCH,
 )
-from vicheck.judging.wording import Level, show
+from vicheck.judging.findings import Evidence
+from vicheck.judging.findings.calibration import (
+    Asymmetric,
+    BiasFound,
+    JointMissed,
+    MoreBiased,
+    NoBiasFound,
+    PapersTest,
+    ProbabilitiesMissing,
+    WrongScale,
+)
+from vicheck.judging.findings.simulations import TooFewDatasets
+from vicheck.judging.levels import decide, verdict_from
+from vicheck.judging.simulations import (
+    evidence_of_fits,
+    evidence_of_khats,
+    evidence_of_origin,
+    evidence_of_symmetric_kl,
+    too_many_unconverged,
+)
+from vicheck.remedies.ladder import AFTER_CALIBRATION, applicable
+from vicheck.remedies.situations import CalibrationSituation
 from vicheck.results.status import FitStatus
 from vicheck.results.summaries import Average, KhatSummary
-from vicheck.results.verdict import Finding, Verdict
+from vicheck.results.verdict import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SIGNIFICANT_BELOW", "detectable_bias", "judge_calibration"]
-
-SIGNIFICANT_BELOW = 0.05
-"""Adjusted p-value below which calibration probabilities are not symmetric."""
-
-_SMALL_BIAS = 0.1
-"""Bias, in sds of q, that makes no difference."""
-
-_SMALL_STRETCH = 1.1
-"""Factor between the sds of q and of the posterior that makes no difference."""
-
-_POWER = 0.8
-_NAMED = 3
-"""How many quantities a sentence names."""
-
-_REMEDY = (
-    "Reparametrise the model, use a richer family, correct the fit to your own data by PSIS "
-    "(vicheck.check), or use MCMC."
-)
-_SKEWED = (
-    "A posterior that is itself skewed, as that of a scale can be, makes the probabilities "
-    "asymmetric too: the test assumes symmetry (the paper's Proposition 2)."
-)
+__all__ = ["detectable_bias", "judge_calibration"]
 
 
 def judge_calibration(
@@ -67,7 +66,8 @@ def judge_calibration(
     interval of its bias excludes zero and goes beyond 0.1 sds; ``usable`` when the interval stays
     below that or includes zero, when q is clearly too narrow or too wide, or when most fits have a
     khat above the threshold; ``good`` when none of that was found; ``none`` when more than 5% of
-    the fits have not converged, or fewer than 20 datasets are left.
+    the fits have not converged, or fewer than 20 datasets are left. Fits of which it is not known
+    whether they have converged count as neither.
 
     Parameters
     ----------
@@ -88,53 +88,28 @@ def judge_calibration(
     richer
         The family to try next, if there is one for that many parameters.
     """
-    failures = judge_failures(statuses, solver)
     fits = [
-        failures,
-        *judge_khats(khat),
-        *judge_symmetric_kl(symmetric_kl),
-        *judge_origin(posterior),
+        *evidence_of_fits(statuses, solver),
+        *evidence_of_khats(khat),
+        *evidence_of_symmetric_kl(symmetric_kl),
+        *evidence_of_origin(posterior),
     ]
-    withheld = withhold(statuses, num_used, failures)
+    withheld = too_many_unconverged(statuses, solver)
+    evidence: list[Evidence]
     if withheld is not None:
-        unconverged = sum(statuses.values()) - statuses.get(FitStatus.CONVERGED, 0)
-        code = line_after_calibration("none", family, posterior=posterior, unconverged=unconverged)
-        return Verdict("none", withheld.sentence, withheld.hint, (withheld, *fits), code)
-    biased, doubtful, stretched = _split(tests)
-    shape = _judge_dispersion(stretched)
-    if len(biased):
-        main = _judge_bias(biased)
-        found = [*_judge_further(biased.iloc[1:]), *_judge_doubtful(doubtful), *shape]
-    elif len(doubtful) or shape:
-        main, *found = (*_judge_doubtful(doubtful), *shape)
-        main = Finding(
-            severity="caution",
-            sentence=f"The approximation is usable with care: {main.sentence}",
-            evidence=main.evidence,
-            hint=main.hint,
-        )
+        evidence = [withheld, *fits]
+    elif num_used < LEAST_DATASETS:
+        evidence = [TooFewDatasets(num_used), *fits]
     else:
-        good = _judge_good(tests, num_used, posterior)
-        main, found = _judge_joint(good, khat), []
-    level: Level = "unreliable" if len(biased) else "good" if main.severity == "ok" else "usable"
-    findings = (main, *found, *_judge_gaps(tests, num_used), *_judge_ks(tests, ks_size), *fits)
-    code = line_after_calibration(level, family, posterior=posterior, unconverged=0, richer=richer)
-    return Verdict(level, main.sentence, main.hint, findings, code)
-
-
-def _judge_joint(good: Finding, khat: KhatSummary | None) -> Finding:
-    """No marginal is biased; still the joint posterior may be missed in most datasets."""
-    if khat is None or not khat.num_used or khat.share_above <= 0.5:
-        return good
-    return Finding(
-        severity="caution",
-        sentence=(
-            "The approximation is usable with care: no bias was found, but khat of "
-            f"{khat.share_above:.0%} of the datasets is above the threshold {khat.threshold:.2f}."
-        ),
-        evidence=good.evidence | {"share_above": khat.share_above},
-        hint=f"Rely on single marginals at most, not on anything joint. {good.hint}",
-    )
+        calibration = _calibration(tests, _advice(family, richer, posterior))
+        if not calibration:
+            calibration = [_no_bias(tests, num_used, posterior, khat)]
+        evidence = [*calibration, *_gaps(tests, num_used), *_papers_test(tests, ks_size), *fits]
+    _, level = decide(evidence)
+    codes = frozenset(each.code for each in evidence)
+    situation = CalibrationSituation(level, codes, family, richer, posterior)
+    steps = [remedy.step(situation) for remedy in applicable(AFTER_CALIBRATION, situation)]
+    return verdict_from(evidence, steps)
 
 
 def detectable_bias(num_datasets: int, num_quantities: int = 1) -> float:
@@ -149,181 +124,116 @@ def detectable_bias(num_datasets: int, num_quantities: int = 1) -> float:
     """
     normal = NormalDist()
     critical = normal.inv_cdf(1.0 - SIGNIFICANT_BELOW / (4.0 * num_quantities))
-    excess = (critical + 0.5 * normal.inv_cdf(_POWER)) / math.sqrt(num_datasets)
+    excess = (critical + 0.5 * normal.inv_cdf(POWER)) / math.sqrt(num_datasets)
     return normal.inv_cdf(0.5 * (1.0 + excess)) if excess < 1.0 else math.inf
+
+
+def _advice(family: str, richer: str, posterior: bool) -> tuple[str, ...]:
+    """Return what helps against a bias."""
+    situation = CalibrationSituation(
+        "unreliable", frozenset({BiasFound.code}), family, richer, posterior
+    )
+    remedies = applicable(AFTER_CALIBRATION, situation)
+    return tuple(remedy.advice(situation) for remedy in remedies)
+
+
+def _calibration(tests: pd.DataFrame, advice: tuple[str, ...]) -> list[Evidence]:
+    """Return what is wrong with the calibration, the worst first."""
+    biased, doubtful, stretched = _split(tests)
+    return [
+        *_bias(biased, advice),
+        *_further(biased.iloc[1:]),
+        *_asymmetry(doubtful),
+        *_scale(stretched),
+    ]
 
 
 def _split(tests: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Return the quantities with a bias, with a doubtful or small one, and with a wrong scale."""
     asymmetric = tests[tests["p_adjusted"] < SIGNIFICANT_BELOW]
     low, high = asymmetric["bias_low"], asymmetric["bias_high"]
-    small = (low >= -_SMALL_BIAS) & (high <= _SMALL_BIAS)
+    small = (low >= -SMALL_BIAS) & (high <= SMALL_BIAS)
     shifted = ((low > 0.0) | (high < 0.0)) & ~small
     biased = asymmetric[shifted]
     nearest = biased[["bias_low", "bias_high"]].abs().min(axis=1)
     biased = biased.loc[nearest.sort_values(ascending=False, kind="stable").index]
     # A bias spreads the probabilities too: it must not be taken for a q that is too narrow.
-    narrow = (tests["dispersion_low"] > _SMALL_STRETCH) & ~tests.index.isin(biased.index)
-    wide = tests["dispersion_high"] < 1.0 / _SMALL_STRETCH
+    narrow = (tests["dispersion_low"] > SMALL_STRETCH) & ~tests.index.isin(biased.index)
+    wide = tests["dispersion_high"] < 1.0 / SMALL_STRETCH
     clear = tests["dispersion_p_adjusted"] < SIGNIFICANT_BELOW
     stretched = tests[(narrow | wide) & clear]
     return biased, asymmetric[~shifted], stretched
 
 
-def _judge_bias(biased: pd.DataFrame) -> Finding:
-    name, row = biased.index[0], biased.iloc[0]
-    more = f"; {len(biased)} quantities are biased in all" if len(biased) > 1 else ""
-    return Finding(
-        severity="bad",
-        sentence=f"The approximation is not reliable: q {_described(name, row)}{more}.",
-        evidence={"bias": row["bias"], "p_adjusted": row["p_adjusted"], "biased": len(biased)},
-        hint=f"{_REMEDY} {_SKEWED}",
-    )
+def _bias(biased: pd.DataFrame, advice: tuple[str, ...]) -> list[Evidence]:
+    if not len(biased):
+        return []
+    row = biased.iloc[0]
+    return [
+        BiasFound(
+            quantity=str(biased.index[0]),
+            bias=float(row["bias"]),
+            bias_low=float(row["bias_low"]),
+            bias_high=float(row["bias_high"]),
+            p_adjusted=float(row["p_adjusted"]),
+            biased=len(biased),
+            advice=advice,
+        )
+    ]
 
 
-def _described(name: Any, row: Mapping[Any, Any]) -> str:
-    verb = "over-estimates" if row["bias"] > 0.0 else "under-estimates"
-    size = abs(row["bias"])
-    if math.isinf(size):  # most p are exactly 0 or 1
-        return f"{verb} {name}, typically by more than 8 of its sds"
-    ends = sorted(abs(row[column]) for column in ("bias_low", "bias_high"))
-    return (
-        f"{verb} {name}, typically by {show(size)} of its sds ({show(ends[0])} to {show(ends[1])})"
-    )
-
-
-def _judge_further(biased: pd.DataFrame) -> list[Finding]:
+def _further(biased: pd.DataFrame) -> list[Evidence]:
     if not len(biased):
         return []
     over = int((biased["bias"] > 0.0).sum())
-    counts = f" ({over} over-estimated, {len(biased) - over} under-estimated)"
-    signed = [f"{name} {bias:+.2f}" for name, bias in biased["bias"].head(_NAMED).items()]
-    rest = f" and {len(biased) - _NAMED} more" if len(biased) > _NAMED else ""
-    return [
-        Finding(
-            severity="bad",
-            sentence=(
-                f"Also biased, in sds of q: {', '.join(signed)}{rest}{counts if rest else ''}."
-            ),
-            evidence={"over": over, "under": len(biased) - over},
-            hint="The table `.tests` has all of them.",
-        )
-    ]
+    return [MoreBiased(_pairs(biased["bias"]), over, len(biased) - over)]
 
 
-def _judge_doubtful(doubtful: pd.DataFrame) -> list[Finding]:
-    """Judge asymmetries that are a negligible shift, or none that could be shown."""
+def _asymmetry(doubtful: pd.DataFrame) -> list[Evidence]:
     if not len(doubtful):
         return []
     largest = float(doubtful[["bias_low", "bias_high"]].abs().max(axis=None))
-    if largest <= _SMALL_BIAS:
-        size = f"the bias is no more than {show(largest)} of its sds"
-        hint = f"Nothing, if a bias of that size does not matter to you. {_SKEWED}"
-    else:
-        size = f"a bias was not shown (it may be up to {show(largest)} of its sds)"
-        hint = f"Simulate more datasets to tell. {_SKEWED}"
-    return [
-        Finding(
-            severity="caution",
-            sentence=(
-                f"q is not right for {_listed(doubtful.index)}: the calibration probabilities are "
-                f"asymmetric, but {size}."
-            ),
-            evidence={"asymmetric": len(doubtful), "largest_bias": largest},
-            hint=hint,
-        )
-    ]
+    return [Asymmetric(tuple(map(str, doubtful.index)), len(doubtful), largest)]
 
 
-def _judge_dispersion(stretched: pd.DataFrame) -> list[Finding]:
+def _scale(stretched: pd.DataFrame) -> list[Evidence]:
     if not len(stretched):
         return []
     factors = stretched["dispersion"]
     # The factor is 0 where most p are exactly 1/2, as for a q that is infinitely wide.
     size = factors.map(lambda factor: abs(math.log(factor)) if factor else math.inf)
-    size = size.sort_values(ascending=False, kind="stable")
-    worst = factors.loc[size.index]
-    narrow = int((factors > 1.0).sum())
-    parts = []
-    for few, word in ((worst[worst > 1.0], "narrow"), (worst[worst < 1.0], "wide")):
-        if len(few):
-            parts.append(
-                f"too {word} for {_listed(few.index)}: "
-                f"the sd of {few.index[0]} should be {few.iloc[0]:.2g} times as large"
-            )
-    return [
-        Finding(
-            severity="caution",
-            sentence=f"q is {'; '.join(parts)}.",
-            evidence={"too_narrow": narrow, "too_wide": len(factors) - narrow},
-            hint=(
-                "Do not report intervals or sds of q: use a richer family (full_rank), PSIS "
-                "weights or MCMC."
-            ),
-        )
-    ]
+    worst = factors.loc[size.sort_values(ascending=False, kind="stable").index]
+    narrow, wide = _pairs(worst[worst > 1.0]), _pairs(worst[worst < 1.0])
+    return [WrongScale(narrow, wide, len(narrow), len(wide))]
 
 
-def _judge_good(tests: pd.DataFrame, num_used: int, posterior: bool) -> Finding:
+def _no_bias(
+    tests: pd.DataFrame, num_used: int, posterior: bool, khat: KhatSummary | None
+) -> Evidence:
     tested = int(tests["p_value"].notna().sum())
     smallest = detectable_bias(num_used, max(tested, 1))
-    power = (
-        f"one of {show(smallest)} sds would have been, with probability {_POWER}"
-        if math.isfinite(smallest)
-        else "so few can hardly show one"
-    )
-    over = "the fitted q" if posterior else "the prior"
-    return Finding(
-        severity="ok",
-        sentence=f"No bias was found in {_counted(tested)} over {num_used} datasets; {power}.",
-        evidence={"quantities": tested, "num_used": num_used, "detectable_bias": smallest},
-        hint=(
-            f"This is an average over {over}, one quantity at a time, and cannot prove q right "
-            "for your data: run vicheck.check on that fit too."
-        ),
-    )
+    good = tested, num_used, smallest, posterior
+    # No marginal is biased; still the joint posterior may be missed in most datasets.
+    if khat is not None and khat.num_used and khat.share_above > MOST_KHATS_HIGH:
+        return JointMissed(*good, khat.share_above, khat.threshold)
+    return NoBiasFound(*good)
 
 
-def _judge_gaps(tests: pd.DataFrame, num_used: int) -> list[Finding]:
+def _gaps(tests: pd.DataFrame, num_used: int) -> list[Evidence]:
     gaps = num_used - tests["num_datasets"]
     gaps = gaps[gaps > 0].sort_values(ascending=False, kind="stable")
     if not len(gaps):
         return []
-    return [
-        Finding(
-            severity="caution",
-            sentence=(
-                f"Probabilities of {_listed(gaps.index)} are missing, for {gaps.iloc[0]} of "
-                f"{num_used} datasets in the case of {gaps.index[0]}."
-            ),
-            evidence={"quantities": len(gaps), "most_missing": float(gaps.iloc[0])},
-            hint="Find where the quantity is NaN or infinite: look at `.probabilities`.",
-        )
-    ]
+    names = tuple(map(str, gaps.index))
+    return [ProbabilitiesMissing(names, len(gaps), int(gaps.iloc[0]), num_used)]
 
 
-def _judge_ks(tests: pd.DataFrame, ks_size: float) -> list[Finding]:
+def _papers_test(tests: pd.DataFrame, ks_size: float) -> list[Evidence]:
     known = tests["ks_p_value"].dropna()
-    rejected = int((known < SIGNIFICANT_BELOW).sum())
     if not len(known):
         return []
-    return [
-        Finding(
-            severity="ok",
-            sentence=(
-                f"The paper's KS test of p against 1 - p rejects {rejected} of "
-                f"{_counted(len(known))} at a nominal 5%; its true size is about {ks_size:.0%}."
-            ),
-            evidence={"rejected": rejected, "true_size": ks_size},
-            hint="It is there to compare with the paper: rely on the exact test of symmetry.",
-        )
-    ]
+    return [PapersTest(int((known < SIGNIFICANT_BELOW).sum()), len(known), ks_size)]
 
 
-def _counted(number: int) -> str:
-    return "1 quantity" if number == 1 else f"{number} quantities"
-
-
-def _listed(names: Sequence[Any]) -> str:
-    shown = ", ".join(map(str, names[:_NAMED]))
-    return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
+def _pairs(column: pd.Series) -> tuple[tuple[str, float], ...]:
+    return tuple((str(name), float(value)) for name, value in column.items())

@@ -6,32 +6,42 @@ import math
 from dataclasses import replace
 from typing import Literal
 
-from vicheck.judging.next_steps import line_after_check
-from vicheck.judging.psis import judge_psis
-from vicheck.judging.statuses import NO_APPROXIMATION, keep_optimising, status_hint
-from vicheck.judging.wording import lower_case, sentence_case, show
+from vicheck.judging.cutoffs import (
+    KHAT_GROWTH,
+    MAX_ITERATE_MCSE,
+    MAX_RHAT,
+    MISSING_MASS,
+    NO_APPROXIMATION,
+    REJECTED_BELOW,
+    SMALL_GROWTH,
+    SMALL_SHIFT,
+)
+from vicheck.judging.findings import Evidence
+from vicheck.judging.findings.khat import KhatFewDraws, KhatGrowing, KhatHigh
+from vicheck.judging.findings.optimum import (
+    Converged,
+    ConvergenceUnknown,
+    GradientNotZero,
+    GradientUndefined,
+    IteratesUnsettled,
+    ModeMissed,
+    ModesUncertain,
+    NoApproximation,
+    NotConverged,
+    OtherOptimum,
+    StanCriterion,
+)
+from vicheck.judging.levels import decide, verdict_from
+from vicheck.judging.psis import evidence_of_ratios
+from vicheck.remedies.ladder import AFTER_CHECK, applicable
+from vicheck.remedies.remedy import joined
+from vicheck.remedies.situations import CheckSituation
 from vicheck.results.convergence import Convergence, PooledModes
 from vicheck.results.psis import PsisResult
 from vicheck.results.status import FitStatus
-from vicheck.results.verdict import Finding, Verdict
-from vicheck.stats.reliability import USABLE_BELOW
+from vicheck.results.verdict import Verdict
 
 __all__ = ["choose_estimate", "judge_check", "misses_a_mode"]
-
-_REJECTED_BELOW = 0.01
-"""p-value below which the gradient at q is not zero."""
-
-_GROWTH = 0.1
-"""khat that rises by more than this over the draws has not been seen whole."""
-
-_MISSING_MASS = 0.05
-"""A mode that holds more of the posterior than this, and that q misses, spoils the fit."""
-
-_SMALL_SHIFT, _SMALL_GROWTH = 0.05, 0.05
-"""Corrections of a mean, in sds, and of a log sd that make no difference."""
-
-_RHAT_BELOW, _ITERATE_MCSE_BELOW = 1.1, 0.05
-"""Dhaka et al. (2020): above these a stochastic run has not settled."""
 
 
 def judge_check(
@@ -42,47 +52,40 @@ def judge_check(
 ) -> Verdict:
     """Turn everything a check has found into a verdict.
 
-    The level is that of khat (see `judge_psis`), but ``unreliable`` when another mode, which khat
-    cannot see, holds part of the posterior. What to do depends on whether the fit has converged:
-    if not, keep optimising; if it has, change the family or the parametrization.
+    The level is that of khat (see `judge_psis`), but ``unreliable`` when the fit is no
+    approximation of anything, or when another mode, which khat cannot see, holds part of the
+    posterior. What to do depends on whether the fit has converged: if not, keep optimising; if it
+    has, change the family or the parametrization.
+
+    Parameters
+    ----------
+    result
+        The PSIS of the draws.
+    khat_growth
+        khat of the first draws, by their number.
+    convergence
+        What is known of the optimiser; None for draws that were made elsewhere, of which it is not
+        known whether it has converged.
+    pooled
+        The mixture of all optima, when there are several.
     """
-    verdict = judge_psis(result)
-    settled = True
-    modes = _judge_modes(pooled, result.threshold)
-    findings = [*verdict.findings, *_judge_growth(khat_growth), *modes]
-    if convergence is not None:
-        judged = _judge_convergence(convergence)
-        findings += judged
-        settled = all(finding.severity == "ok" for finding in judged)
-        hopeless = [finding for finding in judged if finding.severity == "bad"]
-        if hopeless and verdict.level in ("good", "usable"):
-            first = hopeless[0]
-            verdict = replace(verdict, level="unreliable", sentence=first.sentence, hint=first.hint)
-        elif verdict.level == "unreliable" and result.khat >= USABLE_BELOW:
-            verdict = replace(verdict, hint=_hint_after(judged))
-    missed = misses_a_mode(pooled, result.threshold)
-    if missed and verdict.level in ("good", "usable"):
-        verdict = replace(
-            verdict, level="unreliable", sentence=modes[0].sentence, hint=modes[0].hint
-        )
-    if verdict.level == "unreliable" and findings[0].severity != "bad":
-        findings[0] = _by_khat_alone(findings[0])
-    code = line_after_check(verdict.level, result, convergence, settled=settled, missed_mode=missed)
-    return replace(verdict, findings=tuple(findings), code=code)
-
-
-def _by_khat_alone(khat: Finding) -> Finding:
-    """Say what khat says where something else has decided."""
-    return replace(
-        khat,
-        sentence=f"By khat alone: {lower_case(khat.sentence)}",
-        hint="khat cannot see what is wrong here.",
+    evidence = [
+        *evidence_of_ratios(result),
+        *_growth(khat_growth),
+        *_modes(pooled, result.threshold),
+        *_convergence(convergence),
+    ]
+    decider, level = decide(evidence)
+    situation = CheckSituation(
+        level, frozenset(each.code for each in evidence), result, convergence
     )
+    steps = [remedy.step(situation) for remedy in applicable(AFTER_CHECK, situation)]
+    return verdict_from(evidence, steps, _hint(decider, situation))
 
 
 def misses_a_mode(pooled: PooledModes | None, threshold: float) -> bool:
     """Whether another mode holds more of the posterior than can be passed over, or may do so."""
-    return pooled is not None and not (pooled.khat < threshold and pooled.missed <= _MISSING_MASS)
+    return pooled is not None and not (pooled.khat < threshold and pooled.missed <= MISSING_MASS)
 
 
 def choose_estimate(
@@ -96,149 +99,95 @@ def choose_estimate(
     """
     if math.isnan(khat) or khat >= threshold:
         return "neither"
-    agree = abs(shift) < _SMALL_SHIFT and not abs(growth) >= _SMALL_GROWTH
+    agree = abs(shift) < SMALL_SHIFT and not abs(growth) >= SMALL_GROWTH
     return "vi" if agree else "psis"
 
 
-def _hint_after(judged: list[Finding]) -> str:
-    """Say what to do about a high khat: converge first, then change family or model."""
-    unsettled = [finding for finding in judged if finding.severity != "ok"]
-    if unsettled:
-        return f"First see to the fit itself: {lower_case(unsettled[0].hint)}"
+def _hint(decider: Evidence, situation: CheckSituation) -> str:
+    """Say what to do about a high khat of a fit whose optimiser is known, or nothing."""
+    if not isinstance(decider, KhatHigh | KhatFewDraws) or not situation.made_here:
+        return ""
+    if isinstance(decider, KhatFewDraws) and not situation.khat_is_hopeless:
+        return ""
+    remedies = applicable(AFTER_CHECK, situation)
+    advice = [each.advice(situation) for each in remedies if each.name != "draw-more"]
+    if situation.misses_a_mode:
+        return ModeMissed.hint
+    if situation.unsettled:
+        return f"Mend the fit first: {joined(advice)}."
+    if isinstance(decider, KhatHigh) and not situation.khat_is_hopeless:
+        return replace(decider, advice=tuple(advice)).hint
     return (
-        "The fit has converged, so optimising longer will not help: reparametrise the model "
-        "(non-centred instead of centred), use a richer family, or use MCMC. The joint posterior "
-        "cannot be trusted; the column `use` says which single quantities can."
+        f"The fit has converged, so optimising longer will not help: {joined(advice)}. The joint "
+        "posterior cannot be trusted; the column `use` says which single quantities can."
     )
 
 
-def _judge_growth(khat_growth: dict[int, float]) -> list[Finding]:
+def _growth(khat_growth: dict[int, float]) -> list[Evidence]:
     known = {size: khat for size, khat in khat_growth.items() if not math.isnan(khat)}
     if len(known) < 2:
         return []
     (first, low), (last, high) = min(known.items()), max(known.items())
     # The error of khat is about (1 + k) / sqrt(M), with M = 3 sqrt(S) ratios in the tail.
     noise = (1.0 + max(low, 0.0)) / math.sqrt(3.0 * math.sqrt(first))
-    if high - low <= max(_GROWTH, 2.0 * noise):
+    if high - low <= max(KHAT_GROWTH, 2.0 * noise):
         return []
-    return [
-        Finding(
-            severity="caution",
-            sentence=(
-                f"khat rises with the number of draws, from {show(low)} at {first} to {show(high)} "
-                f"at {last}: more of the tail may lie beyond."
-            ),
-            evidence={str(size): khat for size, khat in known.items()},
-            hint="Take more draws before relying on khat.",
-        )
-    ]
+    return [KhatGrowing(first, low, last, high)]
 
 
-def _judge_modes(pooled: PooledModes | None, threshold: float) -> list[Finding]:
+def _modes(pooled: PooledModes | None, threshold: float) -> list[Evidence]:
     if pooled is None:
         return []
-    count = len(pooled.masses) - 1
-    others = "Another optimum was" if count == 1 else f"{count} other optima were"
     if not pooled.khat < threshold:
-        sentence = (
-            f"{others} found, and how much of the posterior lies there cannot be estimated "
-            f"(khat of the mixture of all: {show(pooled.khat)})."
-        )
-    elif pooled.missed > _MISSING_MASS:
-        sentence = (
-            f"The approximation misses another mode: about {pooled.missed:.0%} of the posterior "
-            "lies where it has no draws, and khat cannot see that."
-        )
+        kind: type[ModesUncertain | ModeMissed | OtherOptimum] = ModesUncertain
+    elif misses_a_mode(pooled, threshold):
+        kind = ModeMissed
     else:
-        sentence = (
-            f"{others} found; about {pooled.missed:.1%} of the posterior lies where this fit has "
-            "no draws."
-        )
-    return [
-        Finding(
-            severity="bad" if misses_a_mode(pooled, threshold) else "caution",
-            sentence=sentence,
-            evidence={"missed": pooled.missed, "pooled_khat": pooled.khat},
-            hint="Look at fit.solution.others; use MCMC, or average over the optima.",
-        )
-    ]
+        kind = OtherOptimum
+    return [kind(len(pooled.masses) - 1, pooled.missed, pooled.khat)]
 
 
-def _judge_convergence(convergence: Convergence) -> list[Finding]:
-    findings = []
+def _convergence(convergence: Convergence | None) -> list[Evidence]:
+    if convergence is None:
+        return []
+    doubts = [*_status(convergence), *_gradient(convergence), *_iterates(convergence)]
     test = convergence.gradient
-    if convergence.status is not FitStatus.CONVERGED:
-        findings.append(
-            Finding(
-                severity="bad" if convergence.status in NO_APPROXIMATION else "caution",
-                sentence=sentence_case(convergence.status.value),
-                evidence={"gradient_norm": convergence.gradient_norm},
-                hint=sentence_case(status_hint(convergence.status, convergence.solver)),
-            )
-        )
-    evidence = {"gradient": test.size, "p_value": test.p_value}
+    if not doubts:
+        doubts = [Converged(test.size, test.p_value, test.tolerance)]
+    return [*doubts, *_stan_criterion(convergence)]
+
+
+def _status(convergence: Convergence) -> list[Evidence]:
+    status = convergence.status
+    if status is FitStatus.CONVERGED:
+        return []
+    if status in NO_APPROXIMATION:
+        kind: type[NoApproximation | ConvergenceUnknown | NotConverged] = NoApproximation
+    elif status is not FitStatus.UNKNOWN:
+        kind = NotConverged
+    elif math.isnan(convergence.gradient.p_value):
+        kind = ConvergenceUnknown
+    else:  # the gradient on fresh draws knows what nobody has said
+        return []
+    return [kind(status, convergence.solver, convergence.gradient_norm)]
+
+
+def _gradient(convergence: Convergence) -> list[Evidence]:
+    test = convergence.gradient
     if math.isnan(test.p_value):
-        findings.append(
-            Finding(
-                severity="caution",
-                sentence="Convergence cannot be tested: the gradient is not finite.",
-                evidence=evidence,
-                hint="Find where the log density, or its gradient, is NaN or infinite.",
-            )
-        )
-    elif test.p_value < _REJECTED_BELOW:
-        findings.append(
-            Finding(
-                severity="caution",
-                sentence=(
-                    f"The fit is not at its optimum: the gradient on fresh draws is "
-                    f"{test.size:.2g} sd, largest for {test.worst} (p = {test.p_value:.1g})."
-                ),
-                evidence=evidence,
-                hint=sentence_case(f"keep optimising: {keep_optimising(convergence.solver)}"),
-            )
-        )
-    if convergence.rhat > _RHAT_BELOW or convergence.iterate_mcse > _ITERATE_MCSE_BELOW:
-        findings.append(
-            Finding(
-                severity="caution",
-                sentence=(
-                    f"The iterates have not settled: R-hat {convergence.rhat:.2f}, error of their "
-                    f"average {convergence.iterate_mcse:.2g} sd."
-                ),
-                evidence={"rhat": convergence.rhat, "mcse": convergence.iterate_mcse},
-                hint="Iterate longer, with a smaller step or a larger minibatch.",
-            )
-        )
-    if not findings:
-        findings.append(
-            Finding(
-                severity="ok",
-                sentence=(
-                    f"The fit has converged: the gradient on fresh draws is {test.size:.2g} sd, "
-                    f"not above {test.tolerance:g}."
-                    if test.size <= test.tolerance
-                    else f"The fit has converged: the gradient on fresh draws, {test.size:.2g} sd, "
-                    "is no larger than its noise."
-                ),
-                evidence=evidence,
-                hint="Nothing needs to be done about the optimiser.",
-            )
-        )
-    if not math.isnan(convergence.relative_change_median):
-        findings.append(
-            Finding(
-                severity="ok",
-                sentence=(
-                    f"Stan's criterion, the relative change of the ELBO: mean "
-                    f"{convergence.relative_change_mean:.2g}, median "
-                    f"{convergence.relative_change_median:.2g}."
-                ),
-                evidence={
-                    "mean": convergence.relative_change_mean,
-                    "median": convergence.relative_change_median,
-                },
-                hint="It says that progress is slow, not that the optimum is near.",
-            )
-        )
-    return findings
+        return [GradientUndefined(test.size, test.p_value)]
+    if test.p_value < REJECTED_BELOW:
+        return [GradientNotZero(test.size, test.p_value, test.worst, convergence.solver)]
+    return []
+
+
+def _iterates(convergence: Convergence) -> list[Evidence]:
+    if convergence.rhat > MAX_RHAT or convergence.iterate_mcse > MAX_ITERATE_MCSE:
+        return [IteratesUnsettled(convergence.rhat, convergence.iterate_mcse)]
+    return []
+
+
+def _stan_criterion(convergence: Convergence) -> list[Evidence]:
+    if math.isnan(convergence.relative_change_median):
+        return []
+    return [StanCriterion(convergence.relative_change_mean, convergence.relative_change_median)]

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from vicheck.results.verdict import Verdict
 
-__all__ = ["Level", "lower_case", "sentence_case", "show", "verdict_lines"]
-
-Level = Literal["good", "usable", "unreliable", "none"]
+__all__ = ["lower_case", "sentence_case", "show", "verdict_lines"]
 
 _MARKS = {"ok": "ok     ", "caution": "caution", "bad": "bad    "}
 
@@ -17,11 +13,7 @@ def verdict_lines(verdict: Verdict) -> list[str]:
     """Return the verdict, the other findings and what to do, line by line."""
     return [
         verdict.sentence,
-        *(
-            f"  {_MARKS[finding.severity]} {finding.sentence}"
-            for finding in verdict.findings
-            if finding.sentence != verdict.sentence
-        ),
+        *(f"  {_MARKS[finding.severity]} {finding.sentence}" for finding in verdict.others),
         f"What to do: {verdict.hint}",
     ]
 

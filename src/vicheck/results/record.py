@@ -100,10 +100,10 @@ def _decode_field(value: Any, hint: Any, members: type[Enum] | None) -> Any:
 def _decode(value: Any, hint: Any) -> Any:
     """Return what a type makes of plain values, or raise `TypeError` or `ValueError`."""
     origin, parts = get_origin(hint), get_args(hint)
-    if hint is Any or (origin is Literal and value in parts):
+    if hint in (Any, type(None)) or (origin is Literal and value in parts):
         return value
-    if origin in (UnionType, Union):  # of a type and None
-        return None if value is None else _decode(value, parts[0])
+    if origin in (UnionType, Union):  # of types, or of a type and None
+        return _decode(value, next((part for part in parts if type(value) is part), parts[0]))
     if origin is None:
         return _decode_single(value, hint)
     if origin is dict and isinstance(value, dict):

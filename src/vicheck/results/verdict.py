@@ -1,4 +1,4 @@
-"""`Finding` and `Verdict`: what was found out, in sentences with the numbers behind them."""
+"""`Finding`, `Answer`, `NextStep` and `Verdict`: what was found out, in words and numbers."""
 
 from __future__ import annotations
 
@@ -8,16 +8,23 @@ from typing import Literal
 from vicheck.plain_text import plain
 from vicheck.results.record import Record
 
-__all__ = ["Finding", "Verdict"]
+__all__ = ["Answer", "Finding", "Level", "NextStep", "Severity", "Verdict"]
+
+Severity = Literal["ok", "caution", "bad"]
+Level = Literal["good", "usable", "unreliable", "none"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Finding(Record):
     """One sentence about a fit, with how bad it is, the numbers behind it and what to do."""
 
-    severity: Literal["ok", "caution", "bad"]
+    code: str
+    """Which finding it is, as in ``khat-high``: programs compare this, never the sentence. The
+    codes are those of `vicheck.judging.findings.CATALOGUE`."""
+    severity: Severity
     sentence: str
-    evidence: dict[str, float]
+    evidence: dict[str, float | str]
+    """The numbers and names that the sentence rests on."""
     hint: str
 
     def __str__(self) -> str:
@@ -25,15 +32,67 @@ class Finding(Record):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Verdict(Record):
-    """The summary of the findings; ``str`` gives the sentence."""
+class Answer(Record):
+    """The answer to one question, and the codes of the findings that it rests on."""
 
-    level: Literal["good", "usable", "unreliable", "none"]
+    value: Literal["yes", "no", "unknown"] = "unknown"
+    because: tuple[str, ...] = ()
+    """Codes of findings; none where nothing was found out."""
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NextStep(Record):
+    """One thing to do next: its name, what it would do, and its line of Python."""
+
+    name: str
+    """Of the remedy in `vicheck.remedies`."""
+    sentence: str
+    code: str = ""
+    """A line of Python, where one could be right for everyone."""
+
+    def __str__(self) -> str:
+        return plain(self.sentence)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Verdict(Record):
+    """The summary of the findings; ``str`` gives the sentence.
+
+    The level is one word for all of it. The answers to separate questions are fields: of a check
+    they are about the one fit, of a calibration about the fits to all simulated datasets.
+    """
+
+    level: Level
     sentence: str
     hint: str
     findings: tuple[Finding, ...]
-    code: str = ""
-    """The next step as a line of Python, where there is one."""
+    decided_by: str
+    """Code of the finding that decides the level, and whose sentence is the verdict's."""
+    next_steps: tuple[NextStep, ...] = ()
+    """What to do next, in the order in which to try it."""
+    converged: Answer = Answer()
+    """Has the optimiser found the optimum, as accurately as it was asked to? Of a calibration: have
+    all fits?"""
+    close: Answer = Answer()
+    """Is q itself close to the posterior, so that plain estimates will do?"""
+    weights_work: Answer = Answer()
+    """Do the smoothed weights correct what is wrong with q?"""
+    elsewhere: Answer = Answer()
+    """Was part of the posterior found away from q? Unknown where nothing was found, too: a verdict
+    does not know how thoroughly the optima were searched."""
+
+    @property
+    def code(self) -> str:
+        """The first of the next steps that is a line of Python; empty when none is."""
+        return next((step.code for step in self.next_steps if step.code), "")
+
+    @property
+    def others(self) -> tuple[Finding, ...]:
+        """The findings beside the one whose sentence is the verdict's."""
+        return tuple(finding for finding in self.findings if finding.code != self.decided_by)
 
     def __str__(self) -> str:
         return plain(self.sentence)

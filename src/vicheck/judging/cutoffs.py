@@ -1,0 +1,81 @@
+"""The one home of cut-offs: where a number becomes a word.
+
+Three kinds live elsewhere, because rooms below need them too, and are read from there: the bands
+and the threshold of khat with their equations (`vicheck.stats.reliability`), the limits at which
+the iterates of a stochastic run have settled (`vicheck.results.convergence`), and the limits of
+R-hat, ESS and divergent transitions for draws by NUTS (`vicheck.results.reference`).
+"""
+
+from __future__ import annotations
+
+from vicheck.results.convergence import MAX_ITERATE_MCSE, MAX_RHAT
+from vicheck.results.status import FitStatus
+from vicheck.stats.reliability import GOOD_BELOW, USABLE_BELOW
+
+__all__ = [
+    "ENOUGH_DRAWS",
+    "GOOD_BELOW",
+    "KHAT_GROWTH",
+    "LEAST_DATASETS",
+    "MANY_KHATS_HIGH",
+    "MAX_ITERATE_MCSE",
+    "MAX_RHAT",
+    "MISSING_MASS",
+    "MOST_KHATS_HIGH",
+    "MOST_UNCONVERGED",
+    "NO_APPROXIMATION",
+    "ONE_DECIDES",
+    "POWER",
+    "REJECTED_BELOW",
+    "SIGNIFICANT_BELOW",
+    "SMALL_BIAS",
+    "SMALL_GROWTH",
+    "SMALL_SHIFT",
+    "SMALL_STRETCH",
+    "UNSURE_ABOVE",
+    "USABLE_BELOW",
+]
+
+# One fit.
+UNSURE_ABOVE = 0.05
+"""khat is uncertain when the threshold has this much posterior probability on its other side."""
+ENOUGH_DRAWS = 1000
+"""With fewer draws khat leans on its prior."""
+KHAT_GROWTH = 0.1
+"""khat that rises by more than this, and than its noise, has not seen the whole tail."""
+REJECTED_BELOW = 0.01
+"""p-value below which the gradient at q is not zero."""
+MISSING_MASS = 0.05
+"""A mode that holds more of the posterior than this, and that q misses, spoils the fit."""
+SMALL_SHIFT = 0.05
+"""Correction of a mean, in sds, that makes no difference."""
+SMALL_GROWTH = 0.05
+"""Correction of a log sd that makes no difference."""
+NO_APPROXIMATION = (
+    FitStatus.AT_INFINITY,
+    FitStatus.NOT_FINITE,
+    FitStatus.NO_STEP_SIZE,
+    FitStatus.FAILED,
+    FitStatus.TIMED_OUT,
+)
+"""Statuses of fits that approximate nothing, whatever khat says."""
+
+# Fits to many simulated datasets.
+SIGNIFICANT_BELOW = 0.05
+"""Adjusted p-value below which calibration probabilities are not symmetric."""
+SMALL_BIAS = 0.1
+"""Bias, in sds of q, that makes no difference."""
+SMALL_STRETCH = 1.1
+"""Factor between the sds of q and of the posterior that makes no difference."""
+POWER = 0.8
+"""Probability with which a bias of the size that is called detectable is found."""
+MOST_UNCONVERGED = 0.05
+"""Share of unconverged fits above which there is no verdict: they have a bias of their own."""
+LEAST_DATASETS = 20
+"""With fewer datasets, all on one side is no small p-value after adjustment for many quantities."""
+MANY_KHATS_HIGH = 0.1
+"""Share of datasets with a khat above the threshold that is worth a caution."""
+MOST_KHATS_HIGH = 0.5
+"""Share of datasets with a khat above the threshold from which on no fit is called good."""
+ONE_DECIDES = 0.5
+"""Share of one dataset in an average above which that dataset is all it shows."""

@@ -1,0 +1,73 @@
+"""Separate questions about an approximation, and which findings answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+
+from vicheck.results.verdict import Answer
+
+__all__ = ["QUESTIONS", "Question", "answers_from"]
+
+
+@dataclass(frozen=True)
+class Question:
+    """The findings that answer a question; what says no outweighs doubts, and doubts a yes."""
+
+    no: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    yes: tuple[str, ...] = ()
+
+    def answer(self, codes: Set[str]) -> Answer:
+        """Answer it from the codes of findings: unknown where none of them has to do with it."""
+        no, unknown, yes = (
+            tuple(code for code in deciding if code in codes)
+            for deciding in (self.no, self.unknown, self.yes)
+        )
+        if no:
+            return Answer("no", no)
+        return Answer("yes", yes) if yes and not unknown else Answer("unknown", unknown)
+
+
+_SPOILT = ("no-approximation", "mode-missed")
+_DOUBTFUL = ("khat-undefined", "khat-few-draws", "modes-uncertain")
+
+QUESTIONS = {
+    "converged": Question(
+        no=(
+            "no-approximation",
+            "not-converged",
+            "gradient-not-zero",
+            "iterates-unsettled",
+            "too-many-unconverged",
+            "fits-unconverged",
+        ),
+        unknown=("gradient-undefined", "convergence-unknown", "fits-unknown"),
+        yes=("converged", "fits-converged"),
+    ),
+    "close": Question(
+        no=(
+            "khat-high",
+            *_SPOILT,
+            "khat-usable",
+            "bias-found",
+            "asymmetric",
+            "wrong-scale",
+            "joint-missed",
+        ),
+        unknown=(*_DOUBTFUL, "too-many-unconverged", "too-few-datasets"),
+        yes=("khat-good", "khat-constant", "no-bias-found"),
+    ),
+    "weights_work": Question(
+        no=("khat-high", *_SPOILT, "khats-high"),
+        unknown=_DOUBTFUL,
+        yes=("khat-good", "khat-constant", "khat-usable", "khats-low"),
+    ),
+    "elsewhere": Question(yes=("mode-missed", "modes-uncertain", "other-optimum")),
+}
+"""The fields of `vicheck.results.verdict.Verdict` that are answers."""
+
+
+def answers_from(codes: Set[str]) -> dict[str, Answer]:
+    """Answer every question."""
+    return {name: question.answer(codes) for name, question in QUESTIONS.items()}

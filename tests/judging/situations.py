@@ -1,0 +1,70 @@
+"""Ratios, convergence and modes of every kind, for tables of verdicts."""
+
+from dataclasses import replace
+
+import numpy as np
+
+import vicheck
+from vicheck.results.convergence import Convergence, GradientTest, PooledModes
+from vicheck.results.estimates import Measure
+from vicheck.results.psis import PsisStatus
+from vicheck.results.status import FitStatus
+
+
+def psis_of_shape(k, num_draws):
+    """PSIS of ratios with a tail of a known shape."""
+    u = np.random.default_rng(1).uniform(size=num_draws)
+    return vicheck.psis(-k * np.log(u))
+
+
+def psis_of(s, num_draws, seed=2):
+    """PSIS of q = N(0, s^2) against p = N(0, 1)."""
+    theta = s * np.random.default_rng(seed).normal(size=num_draws)
+    return vicheck.psis(-(theta**2) / 2 + theta**2 / (2 * s**2))
+
+
+def lifted():
+    """PSIS of so few draws that the prior of khat has lifted it above the threshold."""
+    results = (psis_of(0.95, 30, seed=seed) for seed in range(40))
+    return next(
+        result
+        for result in results
+        if result.threshold <= result.khat < 0.7 and result.exceedance_probability < 0.5
+    )
+
+
+def ratios():
+    """Return one PSIS result for each code that khat can lead to."""
+    measured = psis_of_shape(0.3, 100_000)
+    return {
+        "khat-good": measured,
+        "khat-constant": vicheck.psis(np.zeros(100)),
+        "khat-usable": psis_of_shape(0.6, 100_000),
+        "khat-high": psis_of_shape(1.2, 100_000),
+        "khat-few-draws": lifted(),
+        "khat-undefined": replace(measured, status=PsisStatus.NOT_FINITE, khat=np.nan),
+    }
+
+
+GRADIENTS = {
+    "zero": GradientTest(size=0.01, p_value=1.0, tolerance=0.1, worst="x", num_draws=1024),
+    "moving": GradientTest(size=2.0, p_value=1e-9, tolerance=0.1, worst="tau", num_draws=1024),
+    "undefined": GradientTest(np.nan, np.nan, tolerance=0.1, worst="x", num_draws=1024),
+}
+
+
+def ended(status=FitStatus.CONVERGED, gradient="zero", **changes):
+    """Return what is known of a fit that ended so."""
+    options = {"solver": "deterministic", "family": "mean_field"} | changes
+    return Convergence(status=status, gradient=GRADIENTS[gradient], **options)
+
+
+def pooled(missed, khat=0.2):
+    """Return a mixture of two optima."""
+    return PooledModes(
+        khat=khat,
+        log_evidence=Measure(0.0, 0.1),
+        missed=missed,
+        masses=np.array([1.0 - missed, missed]),
+        locations=np.zeros((2, 1)),
+    )
