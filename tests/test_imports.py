@@ -33,8 +33,8 @@ ALLOWED = {
         "draws", "errors", "evaluation", "files", "model", "results", "runtime", "stats", "vi",
     },
     # Pictures and pages.
-    "plots": {"errors", "results", "stats"},
-    "report": {"errors", "files", "plain_text", "plots", "results"},
+    "plots": {"errors", "plain_text", "results", "stats"},
+    "report": {"errors", "files", "judging", "plain_text", "plots", "results"},
     # The paths.
     "checking": {
         "adapters", "draws", "errors", "evaluation", "judging", "model", "nuts", "quantities",

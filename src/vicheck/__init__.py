@@ -21,14 +21,22 @@ if TYPE_CHECKING:
     )
     from vicheck.checking.run import check, check_draws
     from vicheck.draws import Draws
-    from vicheck.errors import ModelError, StoreError, UndefinedKhatWarning
+    from vicheck.errors import (
+        InputFileError,
+        MissingExtraError,
+        ModelError,
+        StoreError,
+        UndefinedKhatWarning,
+    )
     from vicheck.judging import judge_psis
     from vicheck.model import Model, from_log_density
-    from vicheck.nuts import reference
+    from vicheck.nuts import Reference, reference
     from vicheck.results.calibration import Calibration
     from vicheck.results.check import Check
     from vicheck.results.fit import Fit
     from vicheck.results.psis import PsisResult, PsisStatus
+    from vicheck.results.status import FitStatus
+    from vicheck.results.verdict import Finding, Verdict
     from vicheck.stats.divergences import divergences
     from vicheck.stats.estimates import estimates, khat_of
     from vicheck.stats.psis import psis, psis_khat
@@ -38,13 +46,19 @@ __all__ = [
     "Calibration",
     "Check",
     "Draws",
+    "Finding",
     "Fit",
+    "FitStatus",
+    "InputFileError",
+    "MissingExtraError",
     "Model",
     "ModelError",
     "PsisResult",
     "PsisStatus",
+    "Reference",
     "StoreError",
     "UndefinedKhatWarning",
+    "Verdict",
     "__version__",
     "check",
     "check_blackjax",
@@ -79,13 +93,19 @@ _HOMES = {
     "Calibration": "vicheck.results.calibration",
     "Check": "vicheck.results.check",
     "Draws": "vicheck.draws",
+    "Finding": "vicheck.results.verdict",
     "Fit": "vicheck.results.fit",
+    "FitStatus": "vicheck.results.status",
+    "InputFileError": "vicheck.errors",
+    "MissingExtraError": "vicheck.errors",
     "Model": "vicheck.model",
     "ModelError": "vicheck.errors",
     "PsisResult": "vicheck.results.psis",
     "PsisStatus": "vicheck.results.psis",
+    "Reference": "vicheck.nuts",
     "StoreError": "vicheck.errors",
     "UndefinedKhatWarning": "vicheck.errors",
+    "Verdict": "vicheck.results.verdict",
     "check": "vicheck.checking.run",
     "check_draws": "vicheck.checking.run",
     "check_blackjax": "vicheck.checking.libraries",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from typing import Any
 
 __all__ = [
+    "ARGUMENTS_DO_NOT_FIT",
     "EXTRAS",
+    "ArgumentError",
     "CacheError",
     "CacheWarning",
     "DamagedStoreError",
@@ -32,6 +35,9 @@ EXTRAS = {
 }
 """The library behind each optional extra."""
 
+ARGUMENTS_DO_NOT_FIT = "arguments-do-not-fit"
+"""Code of a `ModelError`: the function does not take these arguments."""
+
 
 class UndefinedKhatWarning(UserWarning):
     """khat is undefined for this input; the result's status and message say why."""
@@ -46,39 +52,93 @@ class CacheWarning(UserWarning):
 
 
 class HintedError(Exception):
-    """An error with a sentence that says what is wrong and, where known, a hint what to do."""
+    """An error with a sentence that says what is wrong and, where known, a hint what to do.
 
-    def __init__(self, sentence: str, *, hint: str = "") -> None:
+    Its ``code`` tells errors apart: each class has one, which a more exact one may replace. Codes
+    stay as they are when the words change.
+    """
+
+    code: str = "error"
+
+    def __init__(self, sentence: str, *, hint: str = "", code: str = "") -> None:
         super().__init__(f"{sentence}: {hint}" if hint else sentence)
         self.sentence, self.hint = sentence, hint
+        if code:
+            self.code = code
+
+
+class ArgumentError(HintedError, ValueError):
+    """An argument that cannot be used, by its name and what is wrong with it.
+
+    Whoever calls it something else, as the command line does, takes `sentence_with`.
+
+    Examples
+    --------
+    >>> error = ArgumentError("time_limit", "must be positive, got 0", hint="leave it out")
+    >>> print(error)
+    time_limit must be positive, got 0: leave it out
+    >>> error.sentence_with("--time-limit")
+    '--time-limit must be positive, got 0'
+    """
+
+    code = "argument"
+
+    def __init__(
+        self, argument: str, problem: str, *, value: object = None, hint: str = "", code: str = ""
+    ) -> None:
+        self.argument, self.problem, self.value = argument, problem, value
+        super().__init__(self.sentence_with(argument), hint=hint, code=code)
+
+    def sentence_with(self, name: str) -> str:
+        """Return the sentence with another name for the argument.
+
+        The value stands in it where it is the value that the sentence is about.
+        """
+        value = "" if self.value is None else f"={self.value!r}"
+        return f"{name}{value} {self.problem}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.argument, self.problem), vars(self) | {"args": self.args}
 
 
 class ModelError(HintedError, ValueError):
     """A model, or data given to it, that cannot be used; the message names the site or argument."""
 
+    code = "model"
+
 
 class InputFileError(HintedError, ValueError):
     """A file could be opened but does not hold what was asked for."""
 
+    code = "input-file"
+
 
 class UnreadableError(ValueError):
-    """Content that is not what it should be; what is said of it follows the name of a file."""
+    """Content that is not what it should be; the message goes on after the name of a file."""
 
 
 class StoreError(HintedError):
-    """A store of results cannot be used, or not be written to; the message says what to do."""
+    """A store of results cannot be used, or cannot be written to; the message says what to do."""
+
+    code = "store"
 
 
 class CacheError(HintedError):
     """There is no directory in which compiled code can be kept; the message says what to do."""
 
+    code = "cache"
+
 
 class DamagedStoreError(StoreError, InputFileError):
-    """A store whose manifest is damaged, or is none of vicheck's."""
+    """A store whose manifest is damaged, or was not written by vicheck."""
+
+    code = "store-damaged"
 
 
 class MissingExtraError(HintedError, ImportError):
     """An optional dependency is not installed; the message names the command that installs it."""
+
+    code = "missing-extra"
 
 
 def require_extra(extra: str) -> None:

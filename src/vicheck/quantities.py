@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vicheck.errors import ModelError
+from vicheck.errors import ArgumentError, ModelError
 from vicheck.model import Data, Model, Program, labels
 from vicheck.runtime.compiling import Traced
 
@@ -202,7 +202,7 @@ def require_spec(spec: Any) -> None:
             f"{type(spec).__name__}"
         )
     if not len(spec):
-        raise ValueError("quantities must hold at least one name or function, got none")
+        raise ArgumentError("quantities", "must hold at least one name or function, got none")
     if not isinstance(spec, Mapping):
         return
     for name, function in spec.items():
@@ -239,7 +239,8 @@ def named_quantities(
         else:
             known = [*shapes, *([LIKELIHOOD] if likelihood else [])]
             has = "have" if owner.endswith("s") else "has"
-            raise ValueError(f"quantities has {name!r}, but {owner} {has}: {', '.join(known)}")
+            problem = f"has {name!r}, but {owner} {has}: {', '.join(known)}"
+            raise ArgumentError("quantities", problem)
     return tuple(chosen)
 
 

@@ -1,14 +1,10 @@
-"""Help as pages, completion, and what a terminal gets that a pipe does not."""
+"""Help as pages, and completion."""
 
-import os
 import re
-import subprocess
-import sys
 
-import numpy as np
 import pytest
 
-from tests.cli.command_line import COMMAND, call
+from tests.cli.command_line import call
 from vicheck.cli.failures import EXIT_CODES
 from vicheck.paper.catalogue import NAMES
 
@@ -91,66 +87,6 @@ def test_a_terminal_gets_the_same_page_in_colour():
     seen = call("check", "--help", terminal=True).stdout
     assert f"{ESCAPE}[1mOptions:{ESCAPE}[0m" in seen
     assert re.sub(r"\x1b\[[0-9;]*m", "", seen) == plain
-
-
-@pytest.fixture
-def ratios(tmp_path):
-    path = tmp_path / "ratios.npy"
-    np.save(path, np.random.default_rng(3).normal(size=1000))
-    return path
-
-
-@pytest.mark.parametrize("command", ["psis", "help"])
-def test_no_color_is_respected(ratios, command):
-    arguments = ("psis", ratios) if command == "psis" else ("psis", "--help")
-    assert ESCAPE in call(*arguments, terminal=True).stdout
-    plain = call(*arguments, terminal=True, NO_COLOR="1")
-    assert ESCAPE not in plain.stdout
-    assert ESCAPE in call(*arguments, terminal=True, NO_COLOR="").stdout
-
-
-def test_json_is_never_coloured_or_wrapped(ratios):
-    seen = call("psis", ratios, "--json", terminal=True, COLUMNS="20")
-    assert seen.stdout == call("psis", ratios, "--json").stdout
-
-
-def test_lines_are_wrapped_to_the_width_of_a_terminal(ratios):
-    seen = call("psis", ratios, terminal=True, COLUMNS="50", NO_COLOR="1").stdout
-    assert max(map(len, seen.splitlines())) <= 50
-    assert " ".join(seen.split()) == " ".join(call("psis", ratios).stdout.split())
-
-
-def through_a_terminal(arguments, **environment):
-    """Return what a real terminal gets on both streams."""
-    import pty  # not on Windows
-
-    master, slave = pty.openpty()
-    process = subprocess.Popen(
-        [*COMMAND, *map(str, arguments)],
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        env=os.environ | {"TERM": "xterm", "COLUMNS": "80"} | environment,
-    )
-    os.close(slave)
-    seen = b""
-    while True:
-        try:
-            part = os.read(master, 65536)
-        except OSError:  # the other end is closed
-            break
-        if not part:
-            break
-        seen += part
-    os.close(master)
-    process.wait()
-    return seen.decode()
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="terminals of its own")
-def test_a_real_terminal(ratios):
-    assert f"{ESCAPE}[1;32mThe approximation is good" in through_a_terminal(["psis", ratios])
-    assert ESCAPE not in through_a_terminal(["psis", ratios], NO_COLOR="1")
 
 
 def complete(words, **environment):

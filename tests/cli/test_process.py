@@ -115,7 +115,7 @@ def test_an_import_that_fails_is_an_error(tmp_path, name, raised):
     ("statement", "code", "sentence"),
     [
         ("raise SystemExit('1')", 70, ""),
-        ("import ctypes; ctypes.CDLL(None).exit(1)", 70, "a library has ended the process"),
+        ("import ctypes; ctypes.CDLL(None).exit(1)", 70, "a library ended the process"),
         ("import atexit; atexit.register(lambda: 1 / 0)", 0, ""),
         ("raise GeneratorExit", 70, "vicheck cannot run: GeneratorExit()"),
     ],
@@ -134,7 +134,7 @@ def test_a_model_that_ends_python_gives_no_verdict(monkeypatch):
     monkeypatch.setattr("vicheck.cli.application.app", leaves)
     done = call("psis")
     assert done.returncode == 65
-    assert done.stderr == "vicheck: the model's file has ended Python itself, by sys.exit\n"
+    assert done.stderr == "vicheck: the model's file ended Python by calling sys.exit\n"
 
 
 @pytest.mark.parametrize("flags", ["--xla_no_such_flag=1", "no-such-file"])

@@ -15,7 +15,7 @@ import pytest
 from tests.calibration.made import calibration
 from tests.cli.command_line import COMMAND, call
 from vicheck.cli.vsbc import _split
-from vicheck.errors import StoreError
+from vicheck.errors import ArgumentError, StoreError
 from vicheck.results.calibration import Calibration
 
 MODEL = """
@@ -231,7 +231,7 @@ def test_an_interrupt_says_what_is_kept(files, store):
             process.kill()
     assert process.returncode == 130, errors
     kept = f"finished chunks are kept in {files / 'store'}" if store else "nothing is kept"
-    hint = "the same command goes on from there" if store else "with --store DIR finished"
+    hint = "the same command resumes from there" if store else "with --store DIR finished"
     assert errors.startswith(f"vicheck: interrupted: {kept}\nhint: {hint}")
     assert errors.count("\n") == 2
 
@@ -284,7 +284,19 @@ def test_every_option_reaches_the_engine(files, engine):
     [
         (KeyboardInterrupt(), 130, "vicheck: interrupted: nothing is kept\nhint: with --store"),
         (StoreError("it is taken", hint="move"), 74, "vicheck: it is taken\nhint: move\n"),
-        (ValueError("time_limit must be positive"), 64, "vicheck: --time-limit must be positive\n"),
+        (
+            ArgumentError("time_limit", "must be positive", hint="leave it out"),
+            64,
+            "vicheck: --time-limit must be positive\nhint: leave it out\n",
+        ),
+        (ArgumentError("num_draws", "is too small"), 64, "vicheck: --draws is too small\n"),
+        (
+            ArgumentError("family", "takes at most 9 parameters", value="full_rank"),
+            64,
+            "vicheck: --family='full_rank' takes at most 9 parameters\n",
+        ),
+        (ArgumentError("max_draws", "is odd"), 64, "vicheck: max_draws is odd\n"),
+        (ValueError("these do not go together"), 64, "vicheck: these do not go together\n"),
     ],
 )
 def test_errors_of_the_engine_are_a_sentence_and_a_hint(files, engine, error, code, words):

@@ -10,11 +10,12 @@ import pytest
 import vicheck
 from tests.calibration.made import calibration
 from tests.judging.situations import ended, pooled, psis_of, psis_of_shape, ratios
-from vicheck.judging import judge_check, verdict_lines
+from vicheck.judging import judge_check
 from vicheck.judging.findings import CATALOGUE
 from vicheck.judging.levels import LEVELS
 from vicheck.judging.questions import QUESTIONS
 from vicheck.remedies.situations import UNSETTLED
+from vicheck.report.text import verdict_lines
 from vicheck.results.calibration import Calibration
 from vicheck.results.status import FitStatus
 from vicheck.results.verdict import Verdict
@@ -209,7 +210,7 @@ def test_verdict_lines_leave_out_what_decides_whatever_its_words():
     """Two findings with one sentence: only the code tells which is the verdict's."""
     verdict = judge_check(RATIOS["khat-good"], {}, FITS["no-approximation"], MODES["mode-missed"])
     assert verdict.decided_by == "no-approximation"
-    lines = verdict_lines(verdict)
+    lines = [line.text for line in verdict_lines(verdict)]
     assert lines[0] == "The fit runs away: the best approximation lies at infinity."
     assert not any("runs away" in line for line in lines[1:])
     assert any("misses another mode" in line for line in lines[1:])

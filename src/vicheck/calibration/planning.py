@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vicheck.errors import ArgumentError
 from vicheck.model import Model
 from vicheck.quantities import Quantities
 from vicheck.vi.families.registry import kind_of, richer_than
@@ -79,9 +80,10 @@ def refuse_unsuitable(
         ("seed", seed, 0),
     ):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise ValueError(f"{name} must be an integer from {least} on, got {value!r}")
+            raise ArgumentError(name, f"must be an integer from {least} on, got {value!r}")
     if time_limit is not None and not time_limit > 0.0:
-        raise ValueError(f"time_limit must be a positive number of seconds, got {time_limit!r}")
+        problem = f"must be a positive number of seconds, got {time_limit!r}"
+        raise ArgumentError("time_limit", problem)
     if executor is not None and not callable(getattr(executor, "submit", None)):
         raise TypeError(
             "executor must be an Executor of concurrent.futures, or have its methods, got "

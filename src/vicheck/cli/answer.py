@@ -1,4 +1,4 @@
-"""How commands that fit answer: files that were asked for, then the result and its exit status."""
+"""How commands that fit models answer: files first, then the result and its exit status."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from vicheck.cli.failures import EX_IOERR, EXIT_CODES, fail, fail_to_write
-from vicheck.cli.printing import described, write, write_json
+from vicheck.cli.printing import summary_paragraphs, write, write_json
 
 if TYPE_CHECKING:
     from vicheck.results.calibration import Calibration
@@ -38,7 +38,7 @@ def require_places(*paths: str | None) -> None:
             hint = f"give the name of a file, such as {Path(path) / 'result'}"
             fail(f"cannot write {path}: it is a directory", EX_IOERR, hint)
         if not directory.is_dir():
-            hint = "make it first, or give another"
+            hint = "create it first, or give another"
             fail(f"cannot write {path}: there is no directory {directory}", EX_IOERR, hint)
 
 
@@ -50,15 +50,17 @@ def command_line() -> str:
 def answer(result: T, *, as_json: bool, report: str | None, save: str | None) -> NoReturn:
     """Write the files that were asked for, print the result and end with its exit status."""
     result = result.with_command(command_line())
-    for path, put in ((report, result.report), (save, result.save)):
+    for path, write_file in ((report, result.report), (save, result.save)):
         if path is not None:
             try:
-                put(path)
+                write_file(path)
             except OSError as error:
                 fail_to_write(path, error)
     if as_json:
         write_json(result.to_dict())
     else:
-        write(described(result))
+        from vicheck.report.text import summary_of
+
+        write(summary_paragraphs(summary_of(result)))
         write([Text(), Text(f"Report: {report}", no_wrap=True)] if report else [])
     raise typer.Exit(EXIT_CODES[result.verdict.level])

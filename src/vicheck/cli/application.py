@@ -116,14 +116,14 @@ def main() -> NoReturn:
         if code == INTERRUPTED:  # Typer's own status for Ctrl-C
             raise CommandError("interrupted", INTERRUPTED)
     except SystemExit as error:
-        if _COMPLETION not in os.environ:  # which Typer ends so
+        if _COMPLETION not in os.environ:  # Typer ends completion this way
             _end(_BY_ITSELF)
         code = error.code
     except (Exception, KeyboardInterrupt) as error:
         if debug:
-            told = "".join(traceback.format_exception(error))
+            trace = "".join(traceback.format_exception(error))
             with suppress(OSError):
-                print(plain_lines(told), end="", file=sys.stderr)
+                print(plain_lines(trace), end="", file=sys.stderr)
         _end(_as_error(error))
     sys.exit(code or 0)
 
@@ -132,7 +132,7 @@ def _end(error: CommandError) -> NoReturn:
     for start, text in (("vicheck", error.sentence), ("hint", error.hint)):
         if text:
             line = re.sub(r"\s*\n[\s^-]*", " ", text)  # also without what compilers draw below it
-            with suppress(OSError):  # nobody can be told, but the status is true
+            with suppress(OSError):  # nobody can read it, but the status is still right
                 print(f"{start}: {plain(line)}", file=sys.stderr)
     sys.exit(error.code)
 
@@ -140,7 +140,7 @@ def _end(error: CommandError) -> NoReturn:
 _COMPUTE = ("demo", "check", "vsbc", "paper", "doctor")
 """Commands that load JAX."""
 _COMPLETION = "_VICHECK_COMPLETE"
-_BY_ITSELF = CommandError("the model's file has ended Python itself, by sys.exit", EX_DATAERR)
+_BY_ITSELF = CommandError("the model's file ended Python by calling sys.exit", EX_DATAERR)
 _UNWRITABLE = (errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EPIPE)
 
 _CODES: dict[type[HintedError], int] = {
@@ -154,7 +154,7 @@ _CODES: dict[type[HintedError], int] = {
 def _as_error(error: Exception | KeyboardInterrupt) -> CommandError:
     if isinstance(error, CommandError):
         return error
-    if isinstance(error, KeyboardInterrupt | typer.Abort) or presses():  # or what it has become
+    if isinstance(error, KeyboardInterrupt | typer.Abort) or presses():  # or what became of it
         return CommandError("interrupted", INTERRUPTED)
     if isinstance(error, typer.TyperException):
         return _as_misuse(error)
@@ -171,7 +171,7 @@ def _as_error(error: Exception | KeyboardInterrupt) -> CommandError:
 
 
 def _as_misuse(error: typer.TyperException) -> CommandError:
-    """Say what is wrong with the command line; Typer adds its guesses to the sentence."""
+    """Say what is wrong with the command line; Typer puts its guesses into the sentence."""
     sentence, _, guess = error.format_message().partition(" Did you mean ")
     sentence, _, options = sentence.partition(" (Possible options: ")
     guess = guess.rstrip("?").replace("'", "") or options.rstrip(")").replace(", ", " or ")
@@ -183,14 +183,14 @@ def _as_misuse(error: typer.TyperException) -> CommandError:
     return CommandError(
         sentence[:1].lower() + sentence[1:].rstrip("."),
         EX_USAGE,
-        f"{hint}{path} --help has all there is, with examples",
+        f"{hint}{path} --help lists what there is, with examples",
     )
 
 
 _PLAIN_WORDS = {
     r"^Invalid value for '(\S+)': Input should be (.*?)(, unable to parse .*)?$": r"\1 must be \2",
-    r"^Invalid value for '(\S+)': Value error, ": r"\1: ",
-    r"^Got unexpected extra argument\(s\) \((.*)\)": r"there is no place for \1",
+    r"^Invalid value for '(\S+)': ": r"\1: ",
+    r"^Got unexpected extra argument\(s\) \((.*)\)": r"unexpected argument \1",
 }
 """What Typer says, and what we say instead."""
 

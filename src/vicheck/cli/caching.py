@@ -38,8 +38,8 @@ except (AttributeError, ImportError, TypeError):
 def keep_compiled_code() -> None:
     """Tell JAX, before it is loaded, to keep compiled code in the user's cache directory.
 
-    Whoever has set `JAX_COMPILATION_CACHE_DIR` is obeyed; an empty value keeps nothing. Nothing is
-    kept either where others could write.
+    `JAX_COMPILATION_CACHE_DIR` is respected where it is set; if it is empty, nothing is kept.
+    Nothing is kept either where others could write.
     """
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
@@ -77,4 +77,6 @@ def require_flags() -> None:
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if "XLA_FLAGS" in line]
         reason = lines[-1].rpartition("] ")[2] if lines else f"status {done.returncode}"
-        fail(f"JAX does not start with XLA_FLAGS={flags}: {reason}", EX_USAGE, "unset or mend it")
+        fail(
+            f"JAX does not start with XLA_FLAGS={flags}: {reason}", EX_USAGE, "unset or correct it"
+        )

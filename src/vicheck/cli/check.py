@@ -15,41 +15,39 @@ from vicheck.cli.failures import EX_DATAERR, EX_USAGE, fail, fail_to_read
 from vicheck.cli.loading import (
     Data,
     Family,
-    FamilyOption,
     Observed,
     Seed,
     Solver,
-    SolverOption,
-    answers_only,
-    in_options,
+    fail_over_option,
     load_model,
     require_observations,
+    stdout_for_the_answer,
 )
 from vicheck.cli.pages import Command
-from vicheck.cli.printing import AsJson, telling
+from vicheck.cli.printing import AsJson, status_line
 from vicheck.errors import ModelError
 
 if TYPE_CHECKING:
     from vicheck.draws import Draws
     from vicheck.results.check import Check
-    from vicheck.vi.solvers.reporting import Report as Tell
+    from vicheck.vi.solvers.reporting import Report as ShowStatus
 
 __all__: list[str] = []
 
 _HELP = """
 Did this fit work? Check a fit, or fit a model by variational inference and check that: khat with
 its interval, a verdict with reasons and hints, and the mean and sd of every quantity by VI and by
-PSIS, with a word on which to use.
+PSIS, and which of the two to use.
 
 WHAT is a model to fit:
   file.py:name         a NumPyro function or a vicheck Model in a file
   package.module:name  the same in a module
   program.stan         a Stan program
 
-Its arguments are in the file of --data, by name. Without :name the name is model.
+Its arguments are read, by name, from the file given by --data. Without :name, the name is model.
 
-Or WHAT is a fit made elsewhere, to which options of fitting do not apply:
-  output.csv           what Stan's ADVI, Pathfinder or Laplace has written
+Or WHAT is a fit made elsewhere, to which the options for fitting do not apply:
+  output.csv           output of Stan's ADVI, Pathfinder or Laplace
   fit.nc               ArviZ data with log_p and log_q in sample_stats
 """
 
@@ -78,8 +76,8 @@ def _check(
     what: Annotated[str, typer.Argument(metavar="WHAT", help="A model, or a file with a fit.")],
     data: Data = None,
     observed: Observed = None,
-    family: FamilyOption = Family.MEAN_FIELD,
-    solver: SolverOption = Solver.DETERMINISTIC,
+    family: Family = "mean_field",
+    solver: Solver = "deterministic",
     draws: Annotated[
         int, typer.Option(min=1, metavar="N", help="Draws from q to check with.")
     ] = 100_000,
@@ -90,20 +88,20 @@ def _check(
 ) -> None:
     """Load a model and its data, fit, check and print."""
     require_places(report, save)
-    with telling("reading") as tell, answers_only():
+    with status_line("reading") as show_status, stdout_for_the_answer():
         if Path(what).suffix in _FITS:
-            _refuse_options_of_fitting(context, what)
+            _refuse_fitting_options(context, what)
             checked = _check_file(what)
         else:
-            checked = _run(what, data, observed, family, solver, draws, seed, tell)
+            checked = _run(what, data, observed, family, solver, draws, seed, show_status)
     answer(checked, as_json=as_json, report=report, save=save)
 
 
-def _refuse_options_of_fitting(context: typer.Context, path: str) -> None:
+def _refuse_fitting_options(context: typer.Context, path: str) -> None:
     for name in ("data", "observed", "family", "solver", "draws", "seed"):
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
-            sentence = f"--{name} goes with a model, but {path} is a fit that was made already"
+            sentence = f"--{name} goes with a model, but {path} is a fit, not a model"
             hint = "leave it out, or name a model to fit: vicheck check file.py:name"
             if Path(path).suffix == ".csv":
                 hint += " (a table of data goes with --data)"
@@ -134,22 +132,22 @@ def _arviz(path: str) -> Draws:
 
 
 def _try_to_open(path: str) -> None:
-    """Let another process open a file first: HDF5 may crash, or never end, on a damaged one."""
+    """Open a file in another process first: HDF5 may crash or hang on a damaged one."""
     trial = "import sys, xarray; xarray.open_datatree(sys.argv[1]).close()"
     command = [sys.executable, "-P", "-c", trial, str(Path(path).absolute())]
     try:
         ended = subprocess.run(command, capture_output=True, timeout=_OPENING, check=False)
     except subprocess.TimeoutExpired:
-        reason = f"the library that reads it has not come to an end in {_OPENING} seconds"
+        reason = f"the library that reads it did not finish within {_OPENING} seconds"
     else:
-        if ended.returncode >= 0:  # what the library says of it is said in its place
+        if ended.returncode >= 0:  # an error is reported when the file is read
             return
         reason = "the library that reads it crashes"
-    fail(f"{path} cannot be opened: {reason}", EX_DATAERR, "it is likely damaged: write it anew")
+    fail(f"{path} cannot be opened: {reason}", EX_DATAERR, "it is probably damaged: write it again")
 
 
 _OPENING = 60
-"""Seconds for opening a file of ArviZ's, which takes one or two."""
+"""Seconds for opening an ArviZ file, which normally takes one or two."""
 _FITS = {".csv": _stan_csv, ".nc": _arviz}
 """How to read files of fits, by how their names end."""
 
@@ -162,22 +160,22 @@ def _run(
     solver: str,
     draws: int,
     seed: int,
-    tell: Tell,
+    show_status: ShowStatus,
 ) -> Check:
-    loaded = load_model(spec, data, observed, tell)
+    loaded = load_model(spec, data, observed, show_status)
     require_observations(loaded)
     from vicheck.checking.run import check
     from vicheck.results.status import FitStatus
     from vicheck.vi.fitting import fit
 
-    tell("compiling")
+    show_status("compiling")
     try:
-        fitted = fit(loaded, family=str(family), solver=str(solver), seed=seed, progress=tell)
+        fitted = fit(loaded, family=family, solver=solver, seed=seed, progress=show_status)
     except ModelError:
         raise
     except ValueError as error:  # options that do not go together
-        fail(in_options(error), EX_USAGE)
+        fail_over_option(error, {"family": "--family", "solver": "--solver"})
     if fitted.status is FitStatus.INTERRUPTED:
         raise KeyboardInterrupt
-    tell(f"checking {draws} draws")
+    show_status(f"checking {draws} draws")
     return check(fitted, num_draws=draws, seed=seed)

@@ -12,7 +12,7 @@ from vicheck.cli.answer import command_line, require_places
 from vicheck.cli.application import app
 from vicheck.cli.failures import fail_to_write
 from vicheck.cli.pages import Command
-from vicheck.cli.printing import COLORS, AsJson, telling, write, write_json
+from vicheck.cli.printing import COLORS, AsJson, status_line, write, write_json
 
 if TYPE_CHECKING:
     from vicheck.results.check import Check
@@ -23,7 +23,7 @@ _HELP = """
 Fit the eight-schools model in two parametrizations, check both fits and write a report of each.
 
 Same data, same model, same algorithm: the centred fit misses the neck of the funnel and is not
-reliable; the non-centred one is usable with care, and PSIS mends its means.
+reliable; the non-centred one is usable with care, and PSIS corrects its means.
 """
 
 _MORE = """
@@ -54,7 +54,7 @@ def _demo(
     ] = "vicheck-demo",
     as_json: AsJson = False,
 ) -> None:
-    """Fit, check, tell and report."""
+    """Fit, check, print and report."""
     directory = Path(out)
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -62,19 +62,19 @@ def _demo(
         fail_to_write(out, error)
     reports = {name: str(directory / f"eight-schools-{name}.html") for name in _STORIES}
     require_places(*reports.values())
-    told = {}
+    results = {}
     for name, path in reports.items():
-        with telling(f"fitting, {name}") as tell:
+        with status_line(f"fitting, {name}") as show_status:
             checked = _checked(name)
-            tell("writing the report")
+            show_status("writing the report")
             try:
                 checked.report(path)
             except OSError as error:
                 fail_to_write(path, error)
-        told[name] = checked.to_dict() if as_json else {}
+        results[name] = checked.to_dict() if as_json else {}
         write([] if as_json else _story(_STORIES[name], checked))
     if as_json:
-        write_json({name: {"report": reports[name], "check": told[name]} for name in reports})
+        write_json({name: {"report": reports[name], "check": results[name]} for name in reports})
         return
     write(
         [
@@ -96,9 +96,11 @@ def _checked(name: str) -> Check:
 
 
 def _story(title: str, checked: Check) -> list[Text]:
+    from vicheck.report.text import advice_line
+
     verdict = checked.verdict
     lines = [Text(title, "bold"), Text(verdict.sentence, COLORS[verdict.level])]
-    lines += [Text(f"What to do: {verdict.hint}"), Text()]
+    lines += [Text(str(advice_line(verdict))), Text()]
     return lines + (_against_exact(checked.moments) if verdict.level == "usable" else [])
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from vicheck.cli.application import app
 from vicheck.cli.failures import EX_SOFTWARE
 from vicheck.cli.pages import Command
-from vicheck.cli.printing import AsJson, write, write_json
+from vicheck.cli.printing import AsJson, Paragraph, write, write_json
 
 if TYPE_CHECKING:
     from vicheck.doctor.self_test import Trial
@@ -20,7 +20,7 @@ __all__: list[str] = []
 _HELP = """
 Print versions, devices and optional libraries, and run a self-test: PSIS against values of the R
 package loo, a fit with a closed-form posterior and its check, precision, files. It takes some
-seconds, and half a minute the first time, when code is compiled. Send its output along when you
+seconds, and half a minute the first time, when code is compiled. Include its output when you
 report a bug.
 """
 
@@ -46,21 +46,21 @@ def _doctor(as_json: AsJson = False) -> None:
     from vicheck.doctor.environment import cache, extras, machine, versions
     from vicheck.doctor.self_test import run_trials
 
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "versions": versions(),
         "machine": machine(),
         "devices": _devices(),
         "cache": cache(),
         "extras": extras(),
     }
-    write([] if as_json else _described(found))
+    write([] if as_json else _described(facts))
     trials = []
     for trial in run_trials():
         trials.append(trial)
         write([] if as_json else [_line(trial)])
     failed = [trial.name for trial in trials if not trial.passed]
     if as_json:
-        write_json(found | {"self_test": [vars(trial) for trial in trials], "passed": not failed})
+        write_json(facts | {"self_test": [vars(trial) for trial in trials], "passed": not failed})
     else:
         end = f"Failed: {', '.join(failed)}." if failed else "All is well."
         write([Text(), Text(end, "bold red" if failed else "bold green")])
@@ -76,30 +76,30 @@ def _devices() -> list[str]:
         return [f"none: {type(error).__name__}: {error}"]
 
 
-def _described(found: dict[str, Any]) -> list[Text]:
-    lines = [Text("Versions", "bold")]
-    lines += [_row(name, version or "not installed") for name, version in found["versions"].items()]
-    machine, cache = found["machine"], found["cache"]
+def _described(facts: dict[str, Any]) -> list[Text | Paragraph]:
+    lines: list[Text | Paragraph] = [Text("Versions", "bold")]
+    lines += [_row(name, version or "not installed") for name, version in facts["versions"].items()]
+    machine, cache = facts["machine"], facts["cache"]
     lines += [Text(), Text("Machine", "bold"), _row("platform", machine["platform"])]
     lines.append(_row("cores", str(machine["cores"])))
     if machine["memory"]:
         lines.append(_row("memory", f"{machine['memory'] / 2**30:.1f} GB"))
-    lines.append(_row("devices", ", ".join(found["devices"])))
+    lines.append(_row("devices", ", ".join(facts["devices"])))
     where = f"{cache['directory']}, {cache['bytes'] / 2**20:.1f} MB" if cache["directory"] else ""
     lines.append(_row("cache", where or cache["reason"] or "compiled code is not kept"))
     lines += [Text(), Text("Extras", "bold")]
-    for extra, package in found["extras"].items():
+    for extra, package in facts["extras"].items():
         install = f"not installed: pip install 'vicheck[{extra}]'"
         version = package["version"]
         lines.append(_row(extra, f"{package['package']} {version}" if version else install))
     return [*lines, Text(), Text("Self-test", "bold")]
 
 
-def _row(name: str, value: str) -> Text:
-    return Text(f"  {name:<14} {value}")
+def _row(name: str, value: str) -> Paragraph:
+    return Paragraph(Text(f"  {name:<14} {value}"), indent=17)
 
 
-def _line(trial: Trial) -> Text:
+def _line(trial: Trial) -> Paragraph:
     line = Text(f"  {trial.name:<14} ")
     line.append(f"{'ok' if trial.passed else 'failed':<7}", "green" if trial.passed else "red")
-    return line.append(f" {trial.detail}")
+    return Paragraph(line.append(f" {trial.detail}"), indent=25)

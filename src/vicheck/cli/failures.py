@@ -46,7 +46,7 @@ def fail_to_read(path: str, error: OSError) -> NoReturn:
     hints: dict[type[OSError], str] = {
         FileNotFoundError: "is it in another directory, or spelt differently?",
         IsADirectoryError: "give the name of a file in it",
-        PermissionError: "you may not read it: look at its permissions",
+        PermissionError: "you are not allowed to read it: look at its permissions",
     }
     fail(f"cannot read {path}: {_reason(error)}", EX_NOINPUT, hints.get(type(error), ""))
 
@@ -54,13 +54,13 @@ def fail_to_read(path: str, error: OSError) -> NoReturn:
 def fail_to_write(path: str, error: OSError) -> NoReturn:
     """End the command because a file cannot be written."""
     hints: dict[type[OSError], str] = {
-        FileNotFoundError: "make its directory first, or give another",
+        FileNotFoundError: "create its directory first, or give another",
         IsADirectoryError: "give the name of a file in it",
         NotADirectoryError: "a file is in the way: give another directory",
         FileExistsError: "a file is in the way: give another directory",
-        PermissionError: "you may not write there: give another directory",
+        PermissionError: "you are not allowed to write there: give another directory",
     }
-    hint = hints.get(type(error), "give another place")
+    hint = hints.get(type(error), "give another file")
     fail(f"cannot write {path}: {_reason(error)}", EX_IOERR, hint)
 
 

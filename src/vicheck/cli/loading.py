@@ -1,21 +1,21 @@
-"""What commands that fit share: the model and its data, families and solvers."""
+"""What commands that fit models share: the model and its data, families and solvers."""
 
 from __future__ import annotations
 
 import errno
-import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from enum import StrEnum
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from vicheck.cli.failures import EX_DATAERR, EX_USAGE, fail, fail_to_read
-from vicheck.errors import InputFileError, ModelError
+from vicheck.errors import ARGUMENTS_DO_NOT_FIT, ArgumentError, InputFileError, ModelError
+from vicheck.vi.families.registry import family_names
+from vicheck.vi.solvers.registry import solver_names
 
 if TYPE_CHECKING:
     from vicheck.model import Model
@@ -23,32 +23,32 @@ if TYPE_CHECKING:
 __all__ = [
     "Data",
     "Family",
-    "FamilyOption",
     "Observed",
     "Seed",
     "Solver",
-    "SolverOption",
-    "answers_only",
-    "in_options",
+    "fail_over_option",
     "load_model",
     "require_observations",
+    "stdout_for_the_answer",
 ]
 
 
-class Family(StrEnum):
-    """Families of approximations."""
+def _one_of(names: Sequence[str], metavar: str, what: str) -> Any:
+    """Return an option that takes one of these names, and completes them."""
 
-    MEAN_FIELD = "mean_field"
-    FULL_RANK = "full_rank"
-    LOW_RANK = "low_rank"
+    def require(value: str) -> str:
+        if value not in names:
+            known = ", ".join(map(repr, names))
+            raise typer.BadParameter(f"{value!r} is not one of {known}")
+        return value
 
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names if name.startswith(incomplete)]
 
-class Solver(StrEnum):
-    """Ways to fit."""
-
-    DETERMINISTIC = "deterministic"
-    STOCHASTIC = "stochastic"
-    STAN_ADVI = "stan_advi"
+    listed = f"{', '.join(names[:-1])} or {names[-1]}"
+    return typer.Option(
+        metavar=metavar, help=f"{what}: {listed}.", callback=require, autocompletion=complete
+    )
 
 
 Data = Annotated[
@@ -62,35 +62,29 @@ Observed = Annotated[
         help="An argument that is observed, once for each; by default all that reach obs=.",
     ),
 ]
-FamilyOption = Annotated[
-    Family,
-    typer.Option(metavar="FAMILY", help="The approximations: mean_field, full_rank or low_rank."),
-]
-SolverOption = Annotated[
-    Solver,
-    typer.Option(metavar="SOLVER", help="How to fit: deterministic, stochastic or stan_advi."),
-]
+Family = Annotated[str, _one_of(family_names(), "FAMILY", "The approximations")]
+Solver = Annotated[str, _one_of(solver_names(), "SOLVER", "How to fit")]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="The same seed gives the same bits.")]
 
 _MODELS = "a model is file.py:name, package.module:name or program.stan"
 _NO_MODELS = {
-    **dict.fromkeys((".npy", ".parquet"), "for log ratios there is vicheck psis"),
-    ".npz": "for log ratios there is vicheck psis, for saved results vicheck report; data go with "
-    "--data",
+    **dict.fromkeys((".npy", ".parquet"), "for log ratios use vicheck psis"),
+    ".npz": "for log ratios use vicheck psis, for saved results vicheck report; "
+    "data go with --data",
     ".json": "data go with --data FILE, after the model",
     ".ipynb": "put the model's function into a file that ends in .py",
 }
 
 
 @contextmanager
-def answers_only() -> Iterator[None]:
-    """Send what a model prints to standard error: standard output is for the answer."""
+def stdout_for_the_answer() -> Iterator[None]:
+    """Send what a model prints to standard error: standard output is for the answer alone."""
     with redirect_stdout(sys.stderr):
         yield
 
 
 def load_model(
-    spec: str, data: str | None, observed: list[str] | None, tell: Callable[[str], None]
+    spec: str, data: str | None, observed: list[str] | None, show_status: Callable[[str], None]
 ) -> Model:
     """Load a model named on the command line, with its data."""
     from vicheck.adapters.data_files import read_data
@@ -103,14 +97,14 @@ def load_model(
             arguments = read_data(data)
         except OSError as error:
             fail_to_read(data, error)
-    tell("loading JAX")
+    show_status("loading JAX")
     names = tuple(observed) if observed else None
     if Path(spec).suffix == ".stan":
         from vicheck.adapters.stan.models import from_stan
 
         if not Path(spec).is_file():
             fail_to_read(spec, FileNotFoundError(errno.ENOENT, ""))
-        tell("compiling the Stan program")
+        show_status("compiling the Stan program")
         return from_stan(spec, arguments, observed=names)
     from vicheck.adapters.numpyro.models import from_numpyro
     from vicheck.model import Model
@@ -128,11 +122,12 @@ def load_model(
     try:
         return from_numpyro(loaded, observed=names, **arguments)
     except ModelError as error:
-        if not error.sentence.startswith("the arguments do not fit"):
+        if error.code != ARGUMENTS_DO_NOT_FIT:
             raise
         takes = ", ".join(signature(loaded).parameters) or "no arguments"
         has = f"{data} has {', '.join(arguments)}" if data else "there is no --data"
-        raise ModelError(error.sentence, hint=f"the model takes {takes}, and {has}") from error
+        hint = f"the model takes {takes}, and {has}"
+        raise ModelError(error.sentence, hint=hint, code=error.code) from error
 
 
 def _refuse_what_is_no_model(spec: str) -> None:
@@ -146,11 +141,20 @@ def _refuse_what_is_no_model(spec: str) -> None:
         fail(f"{spec} is not a model", EX_USAGE, hint)
 
 
-def in_options(error: ValueError) -> str:
-    """Return what is wrong with an argument, by the name of its option."""
-    return re.sub(
-        r"^[a-z_]+(?= must| has|=)", lambda name: f"--{name[0].replace('_', '-')}", str(error)
-    )
+def fail_over_option(error: ValueError, options: Mapping[str, str]) -> NoReturn:
+    """End because of an argument that cannot be used, by the name of its option.
+
+    Parameters
+    ----------
+    error
+        What was raised; only an `ArgumentError` says which argument it is about.
+    options
+        The options by the arguments they stand for.
+    """
+    if isinstance(error, ArgumentError):
+        name = options.get(error.argument, error.argument)
+        fail(error.sentence_with(name), EX_USAGE, error.hint)
+    fail(str(error), EX_USAGE)
 
 
 def require_observations(model: Model) -> None:
@@ -160,6 +164,6 @@ def require_observations(model: Model) -> None:
         fail(
             f"the model has no data for {names}",
             EX_DATAERR,
-            f"add {names} to the file that --data names; for a parameter of the model, say by "
-            "--observed what is observed instead",
+            f"add {names} to the file that --data names; if it is a parameter of the model, say "
+            "by --observed what is observed instead",
         )

@@ -12,7 +12,7 @@ from rich.text import Text
 from vicheck.cli.application import app
 from vicheck.cli.failures import EX_USAGE, INTERRUPTED, fail, fail_to_write
 from vicheck.cli.pages import Command, Group
-from vicheck.cli.printing import AsJson, write, write_json
+from vicheck.cli.printing import AsJson, Paragraph, write, write_json
 from vicheck.files.durable import whole_file
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _HELP = """
-Rerun the experiments of Yao, Vehtari, Simpson and Gelman (2018), and hold what comes out against
-what the paper says.
+Rerun the experiments of Yao, Vehtari, Simpson and Gelman (2018), and compare the results with what
+the paper says.
 """
 
 _MORE = """
@@ -41,7 +41,7 @@ Examples:
 _RUN_HELP = """
 Run experiments and write numbers (JSON), figures (SVG) and one page of claims (index.html).
 
-NAMES are those that `vicheck paper list` prints, or all. An interrupted run goes on where it was
+NAMES are those that `vicheck paper list` prints, or all. An interrupted run resumes
 when the same command is given again; what is finished is not run twice.
 """
 
@@ -101,13 +101,13 @@ def _list(as_json: AsJson = False) -> None:
     """List the experiments."""
     from vicheck.paper.catalogue import NAMES, experiment
 
-    found = [experiment(name) for name in NAMES]
+    experiments = [experiment(name) for name in NAMES]
     if as_json:
         keys = ("name", "title", "scripted", "uses_leukemia")
-        write_json([{key: getattr(each, key) for key in keys} for each in found])
+        write_json([{key: getattr(each, key) for key in keys} for each in experiments])
         return
     lines = []
-    for each in found:
+    for each in experiments:
         lines.append(Text(f"{each.name:12}{each.title}"))
         if each.scripted:
             lines.append(Text(f"{'':12}--as-scripted: {each.scripted}", "dim"))
@@ -133,7 +133,7 @@ def _run(
     as_json: AsJson = False,
 ) -> None:
     """Run experiments."""
-    _run_and_tell(names, quick, as_scripted, out, data, as_json)
+    _run_and_print(names, quick, as_scripted, out, data, as_json)
 
 
 @paper.command(
@@ -150,10 +150,10 @@ def _all(
     as_json: AsJson = False,
 ) -> None:
     """Run all experiments."""
-    _run_and_tell(["all"], quick, as_scripted, out, data, as_json)
+    _run_and_print(["all"], quick, as_scripted, out, data, as_json)
 
 
-def _run_and_tell(
+def _run_and_print(
     names: list[str], quick: bool, as_scripted: bool, out: str, data: str | None, as_json: bool
 ) -> None:
     from vicheck.paper.page import as_html
@@ -162,7 +162,7 @@ def _run_and_tell(
 
     chosen = _chosen(names, as_scripted)
     if quick and data is not None:
-        sentence = "--data is of no use with --quick, which takes synthetic data"
+        sentence = "--data has no effect with --quick, which uses synthetic data"
         fail(sentence, EX_USAGE, "leave one of them out")
     directory = Path(out)
     if directory.exists() and not directory.is_dir():
@@ -178,13 +178,13 @@ def _run_and_tell(
                     name, directory, say, quick=quick, as_scripted=as_scripted, data=data
                 )
             results.append(result)
-            write([] if as_json else _told(result))
-        told = as_html(read_results(directory))
+            write([] if as_json else _claims(result))
+        html = as_html(read_results(directory))
         with whole_file(page) as file:
-            file.write(told.encode())
+            file.write(html.encode())
     except KeyboardInterrupt:
         sentence = f"interrupted: what is finished is kept in {out}"
-        fail(sentence, INTERRUPTED, "the same command goes on from there")
+        fail(sentence, INTERRUPTED, "the same command resumes from there")
     except OSError as error:
         fail_to_write(str(error.filename or out), error)
     if as_json:
@@ -225,14 +225,17 @@ _COLORS = {
 }  # fmt: skip
 
 
-def _told(result: Result) -> list[Text]:
+def _claims(result: Result) -> list[Text | Paragraph]:
     """Say how each claim of an experiment came out."""
     when = f"{result.seconds:.0f} s" if result.is_new else "from an earlier run"
-    lines = [Text(f"{result.label}: {result.experiment.title} ({when})", "bold")]
+    lines: list[Text | Paragraph] = [
+        Text(f"{result.label}: {result.experiment.title} ({when})", "bold")
+    ]
     for claim in result.experiment.claims(result.numbers):
         line = Text("  ")
         line.append(f"{claim.outcome}: ", _COLORS[claim.outcome])
-        lines += [line.append(claim.claim), Text(f"    {claim.ours}", "dim")]
+        lines.append(Paragraph(line.append(claim.claim), indent=2))
+        lines.append(Paragraph(Text(f"    {claim.ours}", "dim"), indent=4))
     return [*lines, Text()]
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,17 +21,17 @@ from vicheck.cli.tables import fit_table
 from vicheck.plain_text import plain
 
 if TYPE_CHECKING:
-    from vicheck.results.calibration import Calibration
-    from vicheck.results.check import Check
+    from vicheck.report.text import Line, Summary
 
 __all__ = [
     "COLORS",
     "AsJson",
+    "Paragraph",
     "console",
-    "described",
     "show_warnings_plainly",
+    "status_line",
     "strict_json",
-    "telling",
+    "summary_paragraphs",
     "write",
     "write_json",
 ]
@@ -41,7 +41,16 @@ COLORS = {"good": "green", "usable": "yellow", "unreliable": "red", "none": "mag
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 """The option that all commands have."""
 
-_INDENT = re.compile(r" +(?:(?:ok|caution|bad) +)?")
+_NARROWEST = 20
+"""Characters of a text that stay on a line, however narrow the terminal."""
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A text that is wrapped on a terminal: lines after the first begin at ``indent``."""
+
+    text: Text
+    indent: int = 0
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -51,8 +60,8 @@ def console(*, stderr: bool = False) -> Console:
 
 
 @contextmanager
-def telling(what: str) -> Iterator[Callable[[str], None]]:
-    """Tell what is going on, on standard error, when that is a terminal."""
+def status_line(what: str) -> Iterator[Callable[[str], None]]:
+    """Show what is going on, on standard error when that is a terminal; yield what changes it."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -60,21 +69,22 @@ def telling(what: str) -> Iterator[Callable[[str], None]]:
         yield lambda what: status.update(Text(plain(what)))
 
 
-def write(lines: list[Text]) -> None:
+def write(lines: Sequence[Text | Paragraph]) -> None:
     """Print lines: wrapped and coloured on a terminal, plain elsewhere."""
     out = console()
-    with _answering():
-        for line in map(_harmless, lines):
+    with _errors_of_stdout():
+        for line in lines:
+            paragraph = _harmless(line if isinstance(line, Paragraph) else Paragraph(line))
             if not out.is_terminal:
-                print(line)
+                print(paragraph.text)
                 continue
-            for part in _wrapped(line, out):
+            for part in _wrapped(paragraph, out):
                 out.print(part, soft_wrap=True)
 
 
 def write_json(value: Any) -> None:
     """Print a value as one JSON document."""
-    with _answering():
+    with _errors_of_stdout():
         print(json.dumps(strict_json(value), indent=2, allow_nan=False))
 
 
@@ -87,11 +97,11 @@ def show_warnings_plainly() -> None:
     warnings.showwarning = show
 
 
-def _harmless(line: Text) -> Text:
+def _harmless(paragraph: Paragraph) -> Paragraph:
     """Take out what would steer a terminal: names and titles come from files."""
-    cleaned = line.copy()
-    cleaned.plain = plain(_encodable(line.plain))
-    return cleaned
+    cleaned = paragraph.text.copy()
+    cleaned.plain = plain(_encodable(cleaned.plain))
+    return replace(paragraph, text=cleaned)
 
 
 def _encodable(text: str) -> str:
@@ -101,7 +111,8 @@ def _encodable(text: str) -> str:
 
 
 @contextmanager
-def _answering() -> Iterator[None]:
+def _errors_of_stdout() -> Iterator[None]:
+    """Flush what was printed, and end the command when standard output cannot be written to."""
     try:
         yield
         sys.stdout.flush()
@@ -112,30 +123,38 @@ def _answering() -> Iterator[None]:
             fail(f"cannot write the answer: {error.strerror or error}", EX_IOERR)
 
 
-def _wrapped(line: Text, out: Console) -> list[Text]:
-    """Cut a line to the width of the terminal; what is cut off goes on where it has begun."""
-    found = _INDENT.match(line.plain)
-    indent = found.end() if found else 0
+def _wrapped(paragraph: Paragraph, out: Console) -> list[Text]:
+    """Cut a paragraph to the width of the terminal."""
+    line, indent = paragraph.text, paragraph.indent
     if line.no_wrap or len(line) <= out.width:
         return [line]
-    parts = line[indent:].wrap(out, max(out.width - indent, 20))
+    parts = line[indent:].wrap(out, max(out.width - indent, _NARROWEST))
     for part in parts:
         part.rstrip()
     return [line[:indent] + parts[0], *(Text(" " * indent) + part for part in parts[1:])]
 
 
-def described(result: Check | Calibration) -> list[Text]:
-    """Return a result as lines for people: the verdict in colour, the table within the width."""
-    lines = str(result).splitlines()
-    start = len(lines) - lines[::-1].index("")
-    color = f"bold {COLORS[result.verdict.level]}"
-    said = [Text(line, color if line == str(result.verdict) else "") for line in lines[:start]]
+def summary_paragraphs(summary: Summary) -> list[Paragraph]:
+    """Return a summary for people: the verdict in colour, the table within the width."""
+    from vicheck.report.text import Kind
+
+    color = f"bold {COLORS[summary.level]}"
+    blank = Paragraph(Text())
+
+    def paragraph(line: Line) -> Paragraph:
+        text = Text(str(line), color if line.kind is Kind.VERDICT else "")
+        return Paragraph(text, len(line.lead))
+
     out = console()
-    table, more = lines[start:], []
-    if table[-1].startswith("... and "):
-        table, more = table[:-1], table[-1:]
-    rows = fit_table(table, out.width) if out.is_terminal else table
-    return [*said, *(Text(row, no_wrap=True) for row in rows), *map(Text, more)]
+    rows = fit_table(summary.table, out.width) if out.is_terminal else summary.table.lines()
+    return [
+        *map(paragraph, summary.verdict),
+        blank,
+        *map(paragraph, summary.notes),
+        blank,
+        *(Paragraph(Text(row, no_wrap=True)) for row in rows),
+        *([Paragraph(Text(summary.more))] if summary.more else []),
+    ]
 
 
 def strict_json(value: Any) -> Any:

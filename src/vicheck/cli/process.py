@@ -1,7 +1,7 @@
 """The process that a command runs in: however it ends, no crash looks like a verdict.
 
 Python's own status for a crash is 1, and so is that of libraries that end the process themselves;
-here that means "usable with care". Nothing is imported before something watches.
+here that means "usable with care". The process is watched before anything is imported.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main() -> NoReturn:
         status = _interrupted()
     except BaseException as error:
         _say(f"vicheck cannot run: {error!r}")
-        _say("is it, with all it needs, installed as a whole?", "hint")
+        _say("is it installed completely, with all that it needs?", "hint")
         status = EX_SOFTWARE
     _leave(status)
 
@@ -83,7 +83,7 @@ def _say(text: str, start: str = "vicheck") -> None:
 
 
 def _open_streams() -> bool:
-    """Replace closed streams, or files would get their numbers; tell whether there was an output.
+    """Replace closed streams, or files would get their numbers; return whether there was an output.
 
     What libraries write to such a number would otherwise end up in whatever file is opened next.
     """
@@ -100,7 +100,7 @@ def _open_streams() -> bool:
 
 
 def _end_for_library(_: object) -> None:
-    _say("a library has ended the process; what it has written should say why")
+    _say("a library ended the process; its own message should say why")
     os._exit(EX_SOFTWARE)
 
 

@@ -12,7 +12,7 @@ from vicheck import __version__
 from vicheck.cli.application import app
 from vicheck.cli.failures import EX_USAGE, EXIT_CODES, fail, fail_to_read
 from vicheck.cli.pages import Command
-from vicheck.cli.printing import COLORS, AsJson, write, write_json
+from vicheck.cli.printing import COLORS, AsJson, Paragraph, write, write_json
 
 if TYPE_CHECKING:
     from vicheck.results.psis import PsisResult
@@ -23,7 +23,7 @@ __all__: list[str] = []
 _HELP = """
 Did this fit work? Pareto smoothed importance sampling of log ratios: khat and the verdict.
 
-The ratios are log p - log q at draws from q, whatever has made them. FILE holds them as one array,
+The ratios are log p - log q at draws from q, whatever made them. FILE holds them as one array,
 or as a column log_ratios, or as columns log_p and log_q, or as those that --log-p and --log-q name.
 Both densities are on the unconstrained scale; log p may lack a constant.
 """
@@ -44,7 +44,7 @@ Examples:
     "psis",
     cls=Command,
     help=_HELP,
-    short_help="Check log ratios that you have: khat and the verdict.",
+    short_help="Check log ratios of your own: khat and the verdict.",
     epilog=_MORE,
 )
 def _psis(
@@ -94,13 +94,20 @@ def _psis(
     raise typer.Exit(EXIT_CODES[verdict.level])
 
 
-def _described(result: PsisResult, verdict: Verdict) -> list[Text]:
+def _described(result: PsisResult, verdict: Verdict) -> list[Text | Paragraph]:
     """Return what a person wants to know, line by line."""
-    lines = [Text(f"{name:<16} {value}") for name, value in _rows(result)]
-    lines += [Text(), Text(verdict.sentence, f"bold {COLORS[verdict.level]}")]
-    for finding in verdict.findings[1:]:
-        lines.append(Text.assemble((finding.sentence, "yellow"), f" {finding.hint}"))
-    return [*lines, Text(f"What to do: {verdict.hint}")]
+    from vicheck.report.text import advice_line
+
+    return [
+        *(Paragraph(Text(f"{name:<16} {value}"), indent=17) for name, value in _rows(result)),
+        Text(),
+        Text(verdict.sentence, f"bold {COLORS[verdict.level]}"),
+        *(
+            Text.assemble((finding.sentence, "yellow"), f" {finding.hint}")
+            for finding in verdict.others
+        ),
+        Text(str(advice_line(verdict))),
+    ]
 
 
 def _rows(result: PsisResult) -> list[tuple[str, str]]:

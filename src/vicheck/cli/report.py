@@ -12,7 +12,7 @@ from vicheck.cli.answer import require_places
 from vicheck.cli.application import app
 from vicheck.cli.failures import EX_USAGE, fail, fail_to_read, fail_to_write
 from vicheck.cli.pages import Command
-from vicheck.cli.printing import AsJson, telling, write, write_json
+from vicheck.cli.printing import AsJson, status_line, write, write_json
 from vicheck.errors import InputFileError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ __all__: list[str] = []
 _HELP = """
 Write a report, one page of HTML that stands alone, from results that `vicheck check --save` or
 `vicheck vsbc --save` has written. A check and a calibration of the same model may go on one page;
-what a file holds is told by its content, in any order.
+the order does not matter: what a file holds is seen from its content.
 """
 
 _MORE = """
@@ -37,7 +37,7 @@ Examples:
   $ vicheck report vsbc.npz --json
 """
 
-_SAVE = "--save of vicheck check and of vicheck vsbc writes such files"
+_SAVE = "vicheck check --save and vicheck vsbc --save write such files"
 
 
 @app.command(
@@ -68,9 +68,9 @@ def _report(
                 "give one check and one calibration, or one file alone",
             )
         paths[kind] = path
-    with telling("reading") as tell:
+    with status_line("reading") as show_status:
         loaded = {kind: _load(kind, path) for kind, path in paths.items()}
-        tell("writing the report")
+        show_status("writing the report")
         try:
             written = _write(loaded, out)
         except OSError as error:
@@ -84,7 +84,7 @@ def _report(
 
 
 def _kind(path: str) -> str:
-    """Tell what a file holds by its description."""
+    """Return what a file holds, by its description."""
     from vicheck.results.archive import result_kind
 
     try:

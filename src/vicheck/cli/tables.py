@@ -2,47 +2,47 @@
 
 from __future__ import annotations
 
-import re
+from typing import TYPE_CHECKING
+
+from vicheck.plain_text import shortened
+
+if TYPE_CHECKING:
+    from vicheck.report.text import Column, TextTable
 
 __all__ = ["fit_table"]
 
-_NAME = re.compile(r"[^\s\[]*(?:\[[^\]]*\])?")
 _SHORTEST = 12
-_CUT = ".."
+"""Characters that are left of a long name."""
 
 
-def fit_table(rows: list[str], width: int) -> list[str]:
-    """Return a table within a width, where it is wider.
+def fit_table(table: TextTable, width: int) -> list[str]:
+    """Return the lines of a table within the width of the terminal, in characters.
 
-    Parameters
-    ----------
-    rows
-        A header of right-aligned names, then rows that start with a name such as ``S[0, 1]``.
-    width
-        Of the terminal, in characters.
+    A table that is too wide loses the middle of its long names; columns that still do not fit go
+    below the others, with the names repeated.
     """
-    ends = [match.end() for match in re.finditer(r"\S+", rows[0])]
-    names = [match[0] for match in map(_NAME.match, rows[1:]) if match]
-    left = max(map(len, names), default=0)
-    if not ends or max(map(len, rows)) <= width:
-        return rows
-    kept = min(left, max(_SHORTEST, width - (ends[-1] - left)))
-    columns = list(zip([left, *ends], ends, strict=False))
-    heads = [" " * kept, *(_cut(name, kept).ljust(kept) for name in names)]
-    blocks: list[list[str]] = []
-    for start, end in columns:
-        if not blocks or len(blocks[-1][0]) + end - start > width:
-            blocks.append(list(heads))
-        blocks[-1] = [
-            line + row[start:end].rjust(end - start)
-            for line, row in zip(blocks[-1], rows, strict=True)
-        ]
-    return [line.rstrip() for i, block in enumerate(blocks) for line in ([""] if i else []) + block]
+    longest = max(map(len, table.names), default=0)
+    room = width - sum(column.width for column in table.columns)
+    if longest <= room:
+        return table.lines()
+    kept = min(longest, max(_SHORTEST, room))
+    names = [shortened(name, kept) for name in table.names]
+    blocks = _blocks(table, width - max(map(len, names), default=0))
+    return [
+        line
+        for number, columns in enumerate(blocks)
+        for line in ([""] if number else []) + table.lines(columns, names)
+    ]
 
 
-def _cut(name: str, width: int) -> str:
-    """Cut in the middle: an index at the end tells entries apart."""
-    if len(name) <= width:
-        return name
-    back = (width - len(_CUT)) // 2
-    return name[: width - len(_CUT) - back] + _CUT + name[-back:]
+def _blocks(table: TextTable, room: int) -> list[list[Column]]:
+    """Share columns out among blocks that fit; one that fits nowhere has a block of its own."""
+    blocks: list[list[Column]] = []
+    left = 0
+    for column in table.columns:
+        if not blocks or column.width > left:
+            blocks.append([])
+            left = room
+        blocks[-1].append(column)
+        left -= column.width
+    return blocks

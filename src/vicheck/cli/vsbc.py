@@ -10,19 +10,17 @@ import typer
 
 from vicheck.cli.answer import Report, Save, answer, require_places
 from vicheck.cli.application import app
-from vicheck.cli.failures import EX_UNAVAILABLE, EX_USAGE, INTERRUPTED, fail
+from vicheck.cli.failures import EX_UNAVAILABLE, INTERRUPTED, fail
 from vicheck.cli.loading import (
     Data,
     Family,
-    FamilyOption,
     Observed,
     Seed,
     Solver,
-    SolverOption,
-    answers_only,
-    in_options,
+    fail_over_option,
     load_model,
     require_observations,
+    stdout_for_the_answer,
 )
 from vicheck.cli.pages import Command
 from vicheck.cli.printing import AsJson
@@ -79,8 +77,8 @@ def _vsbc(
         list[str] | None,
         typer.Option(metavar="NAMES", help="What to test, with commas between; all by default."),
     ] = None,
-    family: FamilyOption = Family.MEAN_FIELD,
-    solver: SolverOption = Solver.DETERMINISTIC,
+    family: Family = "mean_field",
+    solver: Solver = "deterministic",
     posterior: Annotated[
         bool, typer.Option("--posterior", help="Calibrate at the observed data.")
     ] = False,
@@ -89,7 +87,7 @@ def _vsbc(
     ] = 1000,
     store: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help="Keep finished chunks here, and go on from them."),
+        typer.Option(metavar="DIR", help="Keep finished chunks here, and resume from them."),
     ] = None,
     dask: Annotated[
         str | None,
@@ -109,8 +107,8 @@ def _vsbc(
     options = {
         "num_datasets": num_datasets,
         "quantities": _split(quantities),
-        "family": str(family),
-        "solver": str(solver),
+        "family": family,
+        "solver": solver,
         "posterior": posterior,
         "num_draws": draws,
         "store": store,
@@ -123,7 +121,7 @@ def _vsbc(
         with ExitStack() as stack:
             executor = None if dask is None else _connected(dask, stack)
             shown = stack.enter_context(bar())
-            stack.enter_context(answers_only())
+            stack.enter_context(stdout_for_the_answer())
             calibration = _run(model, data, observed, shown, executor, options)
     except KeyboardInterrupt:
         _end_interrupted(store)
@@ -150,7 +148,8 @@ def _run(
     except ModelError:
         raise
     except ValueError as error:  # options that do not go together, or unknown quantities
-        fail(in_options(error), EX_USAGE)
+        options = {name: f"--{name.replace('_', '-')}" for name in options}
+        fail_over_option(error, options | {"num_draws": "--draws"})
 
 
 def _connected(address: str, stack: ExitStack) -> Executor:
@@ -162,7 +161,7 @@ def _connected(address: str, stack: ExitStack) -> Executor:
         fail(
             f"cannot reach a Dask scheduler at {address}: {error}",
             EX_UNAVAILABLE,
-            "is it running, and is the address the one that it has printed?",
+            "is it running, and is this the address that it printed?",
         )
 
 
@@ -177,6 +176,6 @@ def _split(quantities: list[str] | None) -> list[str] | None:
 def _end_interrupted(store: str | None) -> NoReturn:
     if store is not None:
         kept = f"finished chunks are kept in {store}"
-        fail(f"interrupted: {kept}", INTERRUPTED, "the same command goes on from there")
-    hint = "with --store DIR finished chunks are kept, and can be gone on from"
+        fail(f"interrupted: {kept}", INTERRUPTED, "the same command resumes from there")
+    hint = "with --store DIR finished chunks are kept, and the run can be resumed"
     fail("interrupted: nothing is kept", INTERRUPTED, hint)

@@ -72,5 +72,5 @@ def _memory() -> int | None:
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size if path.is_file() else 0
-    except OSError:  # gone meanwhile
+    except OSError:  # removed in the meantime
         return 0

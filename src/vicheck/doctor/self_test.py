@@ -41,7 +41,7 @@ def run_trials() -> Iterator[Trial]:
         try:
             yield Trial(name, True, trial())
         except Exception as error:
-            check_interrupt()  # which may be what has broken it
+            check_interrupt()  # an interrupt may be what broke it
             yield Trial(name, False, f"{type(error).__name__}: {error}")
 
 
@@ -69,10 +69,10 @@ def _precision() -> str:
     import jax.numpy as jnp
 
     before = jnp.zeros(()).dtype
-    found = _check().log_p.dtype
+    inside = _check().log_p.dtype
     after = jnp.zeros(()).dtype
-    if found != np.float64 or after != before:
-        raise AssertionError(f"log densities are {found}; JAX is at {after}, before at {before}")
+    if inside != np.float64 or after != before:
+        raise AssertionError(f"log densities are {inside}; JAX is at {after}, before at {before}")
     return f"float64 inside, JAX itself stays at {after}"
 
 
@@ -81,8 +81,8 @@ def _fit() -> str:
     moments = _check().moments.loc["mu"]
     precision = _DATA.size + _PRIOR_SD**-2
     mean, sd = float(_DATA.sum()) / precision, 1.0 / math.sqrt(precision)
-    found = _same("mean", moments["psis_mean"], mean, 0.02)
-    return f"{found}, {_same('sd', moments['psis_sd'], sd, 0.02)}, as in closed form"
+    same_mean = _same("mean", moments["psis_mean"], mean, 0.02)
+    return f"{same_mean}, {_same('sd', moments['psis_sd'], sd, 0.02)}, as in closed form"
 
 
 def _verdict() -> str:
@@ -132,7 +132,7 @@ def _check() -> Check:
     return check(fit(from_numpyro(model, y=_DATA)), num_draws=10_000)
 
 
-def _same(what: str, found: float, expected: float, tolerance: float) -> str:
-    if not abs(found - expected) <= tolerance:
-        raise AssertionError(f"{what} is {found:.6g} and not {expected:.6g}")
-    return f"{what} {found:.4f}"
+def _same(what: str, value: float, expected: float, tolerance: float) -> str:
+    if not abs(value - expected) <= tolerance:
+        raise AssertionError(f"{what} is {value:.6g} and not {expected:.6g}")
+    return f"{what} {value:.4f}"

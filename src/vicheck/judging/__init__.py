@@ -4,7 +4,7 @@ from vicheck.judging.calibration import judge_calibration
 from vicheck.judging.cutoffs import NO_APPROXIMATION
 from vicheck.judging.fits import choose_estimate, judge_check, misses_a_mode
 from vicheck.judging.psis import judge_psis
-from vicheck.judging.wording import show, verdict_lines
+from vicheck.judging.wording import show
 
 __all__ = [
     "NO_APPROXIMATION",
@@ -14,5 +14,4 @@ __all__ = [
     "judge_psis",
     "misses_a_mode",
     "show",
-    "verdict_lines",
 ]

@@ -2,20 +2,7 @@
 
 from __future__ import annotations
 
-from vicheck.results.verdict import Verdict
-
-__all__ = ["lower_case", "sentence_case", "show", "verdict_lines"]
-
-_MARKS = {"ok": "ok     ", "caution": "caution", "bad": "bad    "}
-
-
-def verdict_lines(verdict: Verdict) -> list[str]:
-    """Return the verdict, the other findings and what to do, line by line."""
-    return [
-        verdict.sentence,
-        *(f"  {_MARKS[finding.severity]} {finding.sentence}" for finding in verdict.others),
-        f"What to do: {verdict.hint}",
-    ]
+__all__ = ["lower_case", "sentence_case", "show"]
 
 
 def show(number: float) -> str:

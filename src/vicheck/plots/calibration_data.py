@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.plots.subjects import require_calibration, require_names
+from vicheck.errors import ArgumentError
+from vicheck.results.calibration import Calibration
 from vicheck.stats.uniformity import simultaneous_band
-
-if TYPE_CHECKING:
-    from vicheck.results.calibration import Calibration
 
 __all__ = [
     "Datasets",
@@ -23,6 +21,7 @@ __all__ = [
     "datasets_data",
     "ecdf_difference_data",
     "histograms_data",
+    "require_calibration",
 ]
 
 Floats = NDArray[np.float64]
@@ -30,8 +29,14 @@ Floats = NDArray[np.float64]
 _MOST_BINS, _LEAST_EXPECTED = 20, 10
 """Bins of a histogram: fewer where so many would expect fewer probabilities each."""
 _POINTS = 200
-"""Where an ECDF is looked at: more look the same."""
+"""Points at which an ECDF is evaluated: with more it looks the same."""
 _LEVEL = 0.95
+
+
+def require_calibration(value: Any) -> None:
+    """Raise unless this is a calibration."""
+    if not isinstance(value, Calibration):
+        raise TypeError(f"calibration must come from vicheck.vsbc, got {type(value).__name__}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,14 +70,14 @@ def histograms_data(
     """Return histograms of the quantities, by default of the worst ones."""
     from scipy.stats import binom
 
-    found = []
+    histograms = []
     for name, p in _chosen(calibration, quantities, most):
         bins = int(np.clip(p.size // _LEAST_EXPECTED, 4, _MOST_BINS))
         edges = np.linspace(0.0, 1.0, bins + 1)
         low, high = binom.ppf([0.005, 0.995], p.size, 1.0 / bins)
         row = calibration.tests.loc[name]
         counts = np.histogram(p, edges)[0]
-        found.append(
+        histograms.append(
             Histogram(
                 name=name,
                 edges=edges,
@@ -87,7 +92,7 @@ def histograms_data(
                 bias=float(row["bias"]),
             )
         )
-    return found
+    return histograms
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,14 +116,14 @@ def ecdf_difference_data(
     calibration: Calibration, quantities: Sequence[str] | None = None, most: int = 6
 ) -> list[EcdfDifference]:
     """Return ECDF minus uniform with its simultaneous band, by default of the worst quantities."""
-    found = []
+    differences = []
     for name, p in _chosen(calibration, quantities, most):
         points = min(_POINTS, max(2, p.size))
         band = simultaneous_band(max(1, p.size), _LEVEL, points)
         # i / K may come out just below a p that equals it.
         ecdf = np.searchsorted(np.sort(p), band.points + 1e-12, side="right") / max(1, p.size)
         inside = (ecdf >= band.lower) & (ecdf <= band.upper)
-        found.append(
+        differences.append(
             EcdfDifference(
                 name=name,
                 points=np.concatenate([[0.0], band.points]),
@@ -128,7 +133,7 @@ def ecdf_difference_data(
                 inside=bool(p.size and inside.all()),
             )
         )
-    return found
+    return differences
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,8 +171,24 @@ def _chosen(
     """Return names and probabilities of the quantities, as far as these are known."""
     require_calibration(calibration)
     known = calibration.quantities
-    require_names(quantities, most, known)
+    _require_names(quantities, most, known)
     names = calibration.worst_first.index[:most] if quantities is None else list(quantities)
     probabilities = calibration.probabilities.to_numpy()[calibration.used]
     columns = (probabilities[:, known.index(name)] for name in names)
     return [(str(name), p[np.isfinite(p)]) for name, p in zip(names, columns, strict=True)]
+
+
+def _require_names(quantities: Sequence[str] | None, most: int, known: Sequence[str]) -> None:
+    """Raise unless these are names of quantities, and at least one."""
+    if most < 1:
+        raise ArgumentError("most", f"must be at least 1, got {most}")
+    if quantities is None:
+        return
+    if isinstance(quantities, str):
+        raise TypeError(f"quantities must be a list of names, got the string {quantities!r}")
+    if not len(quantities):
+        raise ArgumentError("quantities", "must hold at least one name, got none")
+    unknown = [str(name) for name in quantities if name not in known]
+    if unknown:
+        problem = f"has {', '.join(unknown)}, but the calibration has: {', '.join(known)}"
+        raise ArgumentError("quantities", problem)

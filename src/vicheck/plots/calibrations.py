@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from vicheck.plain_text import shortened
 from vicheck.plots.calibration_data import (
     EcdfDifference,
     Histogram,
@@ -15,7 +16,7 @@ from vicheck.plots.calibration_data import (
     ecdf_difference_data,
     histograms_data,
 )
-from vicheck.plots.style import COLORS, INK, MUTED, blank_figure, grid_figure, shorten, styled
+from vicheck.plots.style import COLORS, INK, MUTED, blank_figure, grid_figure, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +53,7 @@ def histograms(
 
 @styled
 def draw_histograms(data: Sequence[Histogram]) -> Figure:
-    """Draw histograms that are known already."""
+    """Draw histograms that were computed before."""
     return _panels(data, _draw_histogram)
 
 
@@ -75,7 +76,7 @@ def ecdf_difference(
 
 @styled
 def draw_ecdf_differences(data: Sequence[EcdfDifference]) -> Figure:
-    """Draw ECDFs that are known already."""
+    """Draw ECDFs that were computed before."""
     return _panels(data, _draw_ecdf)
 
 
@@ -117,7 +118,7 @@ def _draw_histogram(axes: Axes, data: Histogram) -> None:
     axes.stairs(data.mirrored, data.edges, color=INK, linewidth=1.3, linestyle="--")
     axes.axvline(0.5, color=INK, linewidth=0.8, linestyle=":")
     axes.set(xlim=(0, 1), xticks=[0, 0.5, 1], xlabel=_LABEL, ylabel="datasets")
-    axes.set_title(shorten(data.name, _LONGEST))
+    axes.set_title(shortened(data.name, _LONGEST))
 
 
 def _draw_ecdf(axes: Axes, data: EcdfDifference) -> None:
@@ -125,4 +126,4 @@ def _draw_ecdf(axes: Axes, data: EcdfDifference) -> None:
     axes.axhline(0.0, color=INK, linewidth=0.8, linestyle=":")
     axes.plot(data.points, data.difference, color=COLORS["vi"])
     axes.set(xlim=(0, 1), xticks=[0, 0.5, 1], xlabel=_LABEL, ylabel="ECDF - uniform")
-    axes.set_title(shorten(data.name, _LONGEST))
+    axes.set_title(shortened(data.name, _LONGEST))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.errors import NothingToShowError
-from vicheck.plots.subjects import require_check
+from vicheck.results.check import Check
 from vicheck.results.psis import PsisStatus
 from vicheck.stats.dependence import pair_shifts
 from vicheck.stats.estimates import truncated_log_weights
@@ -18,9 +18,6 @@ from vicheck.stats.gpd import fit_gpd, log_quantiles
 from vicheck.stats.growth import khat_growth
 from vicheck.stats.reliability import GOOD_BELOW, USABLE_BELOW, khat_threshold
 from vicheck.stats.tail import log_exceedances, select_tail
-
-if TYPE_CHECKING:
-    from vicheck.results.check import Check
 
 __all__ = [
     "Cloud",
@@ -32,6 +29,7 @@ __all__ = [
     "khat_growth_data",
     "khat_scale_data",
     "pairs_data",
+    "require_check",
     "tail_data",
     "trace_data",
 ]
@@ -45,6 +43,12 @@ _CANDIDATES = 24
 _DOTS = 1500
 _WIDE = 2.5
 """A positive quantity whose draws span less than this factor needs no log scale."""
+
+
+def require_check(value: Any) -> None:
+    """Raise unless this is a check."""
+    if not isinstance(value, Check):
+        raise TypeError(f"check must come from vicheck.check, got {type(value).__name__}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +169,7 @@ def khat_growth_data(check: Check) -> KhatGrowth:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """How a solver went along."""
+    """The progress of a solver."""
 
     steps: Floats
     values: Floats
@@ -183,7 +187,7 @@ def trace_data(check: Check) -> Trace:
     Raises
     ------
     ValueError
-        When the fit has come without a trace.
+        When the fit came without a trace.
     """
     require_check(check)
     if check.convergence is not None and len(check.convergence.gradient_trace):
@@ -191,7 +195,7 @@ def trace_data(check: Check) -> Trace:
         return Trace(np.arange(1.0, gradient.size + 1.0), gradient, "gradient")
     elbo = np.asarray(check.elbo_trace, np.float64)
     if not elbo.size:
-        raise NothingToShowError("the fit has come without a trace of its ELBO")
+        raise NothingToShowError("the fit came without a trace of its ELBO")
     block = -(-elbo.size // _TRACE_POINTS)
     whole = elbo[elbo.size % block :]  # the end matters more than the start
     steps = np.asarray(np.arange(elbo.size % block, elbo.size, block) + 0.5 * (block + 1))
@@ -244,8 +248,8 @@ def pairs_data(check: Check, num_pairs: int = 3, seed: int = 0) -> list[Pair]:
     where = {name: column for column, name in enumerate(check.names)}
     worst = (where[name] for name in check.worst_first.index)
     columns = list(islice((column for column in worst if _varies(check, column)), _CANDIDATES))
-    found = pair_shifts(check.values[:, columns], log_weights)
-    if not found:
+    shifts = pair_shifts(check.values[:, columns], log_weights)
+    if not shifts:
         raise NothingToShowError("there are fewer than two quantities that vary")
     with np.errstate(under="ignore"):
         weights = np.exp(log_weights)
@@ -254,7 +258,7 @@ def pairs_data(check: Check, num_pairs: int = 3, seed: int = 0) -> list[Pair]:
     plain = np.arange(size), np.ones(size, np.int64)
     again = np.unique(rng.choice(len(weights), size, p=weights / weights.sum()), return_counts=True)
     pairs = []
-    for first, second, shift in found[:num_pairs]:
+    for first, second, shift in shifts[:num_pairs]:
         # The one with a log scale, as a rule the scale parameter, goes up.
         x, y = sorted((columns[first], columns[second]), key=lambda at: _is_wide(check, at))
         clouds = (

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vicheck.plain_text import shortened
 from vicheck.plots.check_data import (
     Cloud,
     KhatGrowth,
@@ -24,7 +25,6 @@ from vicheck.plots.style import (
     blank_figure,
     grid_figure,
     log_scale,
-    shorten,
     styled,
 )
 
@@ -38,6 +38,8 @@ __all__ = ["draw_khat_growth", "draw_pairs", "khat_growth", "khat_scale", "pairs
 
 _LEFT, _RIGHT = -0.3, 1.5
 """Ends of the scale of khat; what lies beyond is pointed to."""
+_LONGEST = 22
+"""Characters of a name below an axis."""
 _SHADES = {"good": 0.06, "usable": 0.16, "not reliable": 0.3}
 
 
@@ -98,7 +100,7 @@ def khat_growth(check: Check) -> Figure:
 
 @styled
 def draw_khat_growth(data: KhatGrowth) -> Figure:
-    """Draw khats that are known already."""
+    """Draw khats that were computed before."""
     figure, axes = blank_figure()
     axes.fill_between(data.num_draws, data.low, data.high, color=COLORS["vi"], alpha=0.25,
                       linewidth=0, label="90% interval")  # fmt: skip
@@ -116,7 +118,7 @@ def draw_khat_growth(data: KhatGrowth) -> Figure:
 
 @styled
 def trace(check: Check) -> Figure:
-    """Draw how the solver went along: the gradient, or the ELBO where that is what is known."""
+    """Draw the progress of the solver: the gradient, or the ELBO where only that is known."""
     from matplotlib.ticker import MaxNLocator
 
     data = trace_data(check)
@@ -149,7 +151,7 @@ def pairs(check: Check, num_pairs: int = 3) -> Figure:
 
 @styled
 def draw_pairs(data: Sequence[Pair]) -> Figure:
-    """Draw pairs that are known already."""
+    """Draw pairs that were computed before."""
     figure, panels = grid_figure(len(data), 2, 4.6, 2.2 * len(data))
     for row, pair in zip(panels, data, strict=True):
         _draw_cloud(row[0], pair.q, pair, "q", COLORS["vi"])
@@ -169,5 +171,5 @@ def _draw_cloud(axes: Axes, cloud: Cloud, pair: Pair, title: str, color: str) ->
         if is_log:
             log_scale(axis)
     axes.set_title(title)
-    axes.set_xlabel(shorten(pair.x_name, 22) + (" (log scale)" if pair.x_log else ""))
-    axes.set_ylabel(shorten(pair.y_name, 22) + (" (log scale)" if pair.y_log else ""))
+    axes.set_xlabel(shortened(pair.x_name, _LONGEST) + (" (log scale)" if pair.x_log else ""))
+    axes.set_ylabel(shortened(pair.y_name, _LONGEST) + (" (log scale)" if pair.y_log else ""))

@@ -21,7 +21,6 @@ __all__ = [
     "blank_figure",
     "grid_figure",
     "log_scale",
-    "shorten",
     "styled",
 ]
 
@@ -35,7 +34,7 @@ COLORS = {
     "soft": "#9AA5B1",
 }
 INK, MUTED = "#1a1d21", "#5a6470"
-"""Of text and axes: pages of HTML put their own in the place of these."""
+"""Colours of text and axes; pages of HTML replace them by their own."""
 
 STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -65,7 +64,6 @@ _OF_PAGES = {
     "text.parse_math": False,  # a name may hold a dollar sign
 }
 _WIDTH = 4.6
-_LONGEST = 28
 _DECADES = 100.0
 
 _P = ParamSpec("_P")
@@ -110,11 +108,3 @@ def log_scale(axis: Axis) -> None:
     axis.set_major_locator(LogLocator(subs=subs, numticks=8))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_locator(NullLocator())
-
-
-def shorten(name: str, longest: int = _LONGEST) -> str:
-    """Cut a long name in its middle: beginning and index tell names apart."""
-    if len(name) <= longest:
-        return name
-    tail = longest // 3
-    return f"{name[: longest - tail - 1]}\N{HORIZONTAL ELLIPSIS}{name[-tail:]}"

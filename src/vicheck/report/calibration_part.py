@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["calibration_part"]
 
-_TOLD = (
+_ABOUT = (
     "p = Pr_q(quantity < truth), one for each simulated dataset: small when q sits too high. On "
     "the left of each pair their histogram, with its mirror image dashed (without bias the two "
     "agree) and the range of 99% of uniform bars in grey. On the right their distribution "
@@ -39,7 +39,8 @@ def calibration_part(calibration: Calibration, most_bytes: int = MOST_BYTES) -> 
     ecdfs = ecdf_difference_data(calibration)
     return {
         "verdict": calibration.verdict,
-        "told": _TOLD,
+        "findings": calibration.verdict.others,
+        "about_probabilities": _ABOUT,
         "quantities": [
             _quantity(*both) for both in zip(histograms, ecdfs, strict=True) if both[0].counts.any()
         ],
@@ -55,7 +56,7 @@ def calibration_part(calibration: Calibration, most_bytes: int = MOST_BYTES) -> 
 def _quantity(histogram: Histogram, ecdf: EcdfDifference) -> tuple[str, Picture, Picture, str]:
     name, bias = histogram.name, show(histogram.bias)
     words = direction_in_words(histogram.direction)
-    told = (
+    alternative = (
         f"Histogram of the calibration probabilities of {name}: {histogram.num_below} in the lower "
         f"half, {histogram.num_above} in the upper."
     )
@@ -68,7 +69,7 @@ def _quantity(histogram: Histogram, ecdf: EcdfDifference) -> tuple[str, Picture,
     )
     return (
         name,
-        picture_of(partial(draw_histograms, [histogram]), told, ""),
+        picture_of(partial(draw_histograms, [histogram]), alternative, ""),
         picture_of(
             partial(draw_ecdf_differences, [ecdf]),
             f"Distribution function of the probabilities of {name} less the uniform one: {where} "
@@ -85,9 +86,9 @@ def _datasets_picture(calibration: Calibration) -> Picture:
         return Picture(Markup(), "khat of each dataset's fit.", "no fit has a khat")
     largest = show(datasets_data(calibration).khat[-1])
     undefined = f" It is undefined for {summary.num_undefined}." if summary.num_undefined else ""
-    told = (
+    caption = (
         f"khat of {summary.num_used} fits, sorted: median {show(summary.median)}, 90% between "
         f"{show(summary.low)} and {show(summary.high)}, {summary.share_above:.0%} above the "
         f"threshold {summary.threshold:.2f}, the largest {largest}.{undefined}"
     )
-    return picture_of(partial(datasets, calibration), told, told)
+    return picture_of(partial(datasets, calibration), caption, caption)

@@ -19,24 +19,25 @@ if TYPE_CHECKING:
 __all__ = ["check_part", "scale_picture"]
 
 _PAIRS = (
-    "Pairs of quantities whose dependence the weights change most: draws of q, and as many drawn "
-    "again by their weights, as they lie under the posterior (as far as q has draws there). The "
-    "weights are truncated, so that no draw covers the others; a larger dot was drawn more often."
+    "Pairs of quantities whose dependence the weights change most: draws of q, and as many "
+    "resampled by their weights, which follow the posterior as far as q has draws there. The "
+    "weights are truncated, so that no draw hides the others; a larger dot was drawn more often."
 )
 
 
 def check_part(check: Check, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
     """Return all that a page shows of a check."""
-    found, trouble = _pairs(check)
+    pairs, trouble = _pairs(check)
     return {
         "verdict": check.verdict,
+        "findings": check.verdict.others,
         "scale": scale_picture(check),
         "notes": [*check.notes, *_predictive(check)],
         "pictures": [_tail_picture(check), _growth_picture(check), _trace_picture(check)],
         "table": moments_table(check.worst_first, most_bytes),
         "others": _others(check),
-        "pairs": [_pair_picture(pair) for pair in found],
-        "pairs_told": _PAIRS if found else f"No pairs are shown: {trouble}.",
+        "pairs": [_pair_picture(pair) for pair in pairs],
+        "about_pairs": _PAIRS if pairs else f"No pairs are shown: {trouble}.",
         "divergences": divergence_rows(check.divergences),
     }
 
@@ -45,7 +46,7 @@ def scale_picture(check: Check) -> Picture:
     """Return khat on its scale."""
     low, high = (show(end) for end in check.psis.khat_interval())
     khat, threshold = show(check.khat), f"{check.psis.threshold:.2f}"
-    told = (
+    alternative = (
         f"khat {khat}, 90% interval {low} to {high}, on a scale: good below 0.5, usable up to "
         f"0.7, not reliable above; the threshold for {check.psis.num_draws} draws is {threshold}."
         if khat is not None
@@ -53,7 +54,7 @@ def scale_picture(check: Check) -> Picture:
     )
     return picture_of(
         partial(khat_scale, check),
-        told,
+        alternative,
         "khat, the shape of the tail of the ratios p/q: how far q is from the posterior. The "
         "bands are the paper's; the threshold depends on the number of draws.",
     )
@@ -74,34 +75,35 @@ def _growth_picture(check: Check) -> Picture:
         data = khat_growth_data(check)
     except NothingToShowError as error:
         return Picture(Markup(), "khat against the number of draws.", str(error))
-    told = ", ".join(
+    khats = ", ".join(
         f"{show(khat) or 'undefined'} with {size}"
         for size, khat in zip(data.num_draws, data.khat, strict=True)
     )
     return picture_of(
         partial(draw_khat_growth, data),
-        f"khat against the number of draws: {told}.",
+        f"khat against the number of draws: {khats}.",
         "khat of the first draws, with its 90% interval. When it still rises, more of the tail "
         "lies beyond.",
     )
 
 
 def _trace_picture(check: Check) -> Picture:
-    on_solver = [one for one in check.findings if {"gradient", "gradient_norm"} & {*one.evidence}]
+    on_solver = [one for one in check.findings if one.code in check.verdict.converged.because]
     if check.convergence is None:
-        said = "How the fit went along, as far as it came with its ELBO."
+        caption = "The progress of the fit, as far as its ELBO was kept."
     else:
-        said = " ".join(["How the solver went along.", *(one.sentence for one in on_solver[:1])])
+        sentences = (one.sentence for one in on_solver[:1])
+        caption = " ".join(["The progress of the solver.", *sentences])
     try:
         values = trace_data(check)
-        told = (
-            f"The {'gradient' if values.what == 'gradient' else 'ELBO'} as the solver went along: "
+        alternative = (
+            f"The {'gradient' if values.what == 'gradient' else 'ELBO'} as the solver proceeded: "
             f"{show(values.values[0]) or 'undefined'} at first, "
             f"{show(values.values[-1]) or 'undefined'} at last."
         )
     except NothingToShowError:
-        told = ""
-    return picture_of(partial(trace, check), told, said)
+        alternative = ""
+    return picture_of(partial(trace, check), alternative, caption)
 
 
 def _pairs(check: Check) -> tuple[list[Pair], str]:
@@ -115,10 +117,10 @@ def _predictive(check: Check) -> list[str]:
     """Say how well held-out data are predicted, where there were some."""
     if check.predictive is None:
         return []
-    found = check.predictive
+    density = check.predictive
     return [
-        f"Log predictive density of {found.num_points} held-out points: VI {found.vi}, PSIS "
-        f"{found.psis}. It does not tell whether VI worked: a worse posterior can predict better."
+        f"Log predictive density of {density.num_points} held-out points: VI {density.vi}, PSIS "
+        f"{density.psis}. It does not tell whether VI worked: a worse posterior can predict better."
     ]
 
 

@@ -41,7 +41,7 @@ class Picture:
 
 
 def picture_of(draw: Callable[[], Figure], alternative: str, caption: str) -> Picture:
-    """Draw a figure; what cannot be drawn is said instead."""
+    """Draw a figure, or say why it cannot be drawn."""
     try:
         figure = draw()
     except NothingToShowError as error:

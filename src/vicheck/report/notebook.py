@@ -16,7 +16,7 @@ __all__ = ["calibration_html", "check_html"]
 
 _ROWS = 10
 _MOST_NUMBERS = 20_000_000
-"""Draws times quantities from which on the moments take their time."""
+"""Draws times quantities above which computing the moments takes long."""
 
 
 def check_html(check: Check) -> str:

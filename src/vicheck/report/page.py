@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["LEVELS", "SEVERITIES", "UNTITLED", "environment", "report_html", "write_report"]
 
 _ROWS_PRINTED = 10
-"""As in the style sheet."""
+"""Rows of a table that are printed on paper."""
 
 UNTITLED = "Draws from an approximation"
 LEVELS = {
@@ -55,22 +55,23 @@ def write_report(
 
 def report_html(*, check: Check | None = None, calibration: Calibration | None = None) -> str:
     """Return the page."""
-    from vicheck.plots.subjects import require_calibration, require_check
+    from vicheck.plots.calibration_data import require_calibration
+    from vicheck.plots.check_data import require_check
     from vicheck.report.calibration_part import calibration_part
     from vicheck.report.check_part import check_part
     from vicheck.report.tables import MOST_BYTES, ROWS_SHOWN
 
-    made = []
+    origins = []
     if check is not None:
         require_check(check)
-        rows = _made(check.provenance, check.seconds)
-        made.append(("This fit", rows, _codes(check.provenance, check.command)))
+        rows = _origin(check.provenance, check.seconds)
+        origins.append(("This fit", rows, _codes(check.provenance, check.command)))
     if calibration is not None:
         require_calibration(calibration)
-        rows = _made(calibration.provenance, calibration.seconds)
+        rows = _origin(calibration.provenance, calibration.seconds)
         codes = _codes(calibration.provenance, calibration.command)
-        made.append(("Simulated datasets", rows, codes))
-    room = MOST_BYTES // max(1, len(made))
+        origins.append(("Simulated datasets", rows, codes))
+    room = MOST_BYTES // max(1, len(origins))
     result = calibration if check is None else check
     if result is None:
         raise ValueError("a report needs a check or a calibration, got neither")
@@ -82,7 +83,7 @@ def report_html(*, check: Check | None = None, calibration: Calibration | None =
             version=versions_of()["vicheck"],
             check=None if check is None else check_part(check, room),
             calibration=None if calibration is None else calibration_part(calibration, room),
-            made=made,
+            origins=origins,
             levels=LEVELS,
             severities=SEVERITIES,
             rows_shown=ROWS_SHOWN,
@@ -98,7 +99,7 @@ def environment() -> Environment:
     """Return what reads the templates."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("vicheck.report", "templates"),
         undefined=StrictUndefined,
         autoescape=True,
@@ -106,12 +107,12 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=_finalized,
     )
-    made.filters["with_code"] = _with_code
-    return made
+    environment.filters["with_code"] = _with_code
+    return environment
 
 
 def _finalized(value: Any) -> Any:
-    """Take what steers a terminal or turns a line around out of every text that is not ours."""
+    """Remove control characters, and marks that reverse the direction of writing, from texts."""
     return plain_lines(value) if type(value) is str else value
 
 
@@ -142,8 +143,8 @@ def _with_code(text: str) -> Markup:
     return Markup(re.sub("`([^`]*)`", r"<code>\1</code>", str(escape(text))))
 
 
-def _made(provenance: Provenance | None, seconds: float) -> list[tuple[str, str]]:
-    """Return what is known of how a result came about, as names and texts."""
+def _origin(provenance: Provenance | None, seconds: float) -> list[tuple[str, str]]:
+    """Return what is known of how a result was made, as names and texts."""
     elsewhere = provenance is None or provenance.subject == "draws"
     taken = f"{seconds:.1f} s" + (" for the check" if elsewhere else ", compiling included")
     rows = [
@@ -160,6 +161,6 @@ def _made(provenance: Provenance | None, seconds: float) -> list[tuple[str, str]
 
 
 def _codes(provenance: Provenance | None, command: str) -> list[str]:
-    """Return what repeats a result."""
+    """Return the command, and the Python code, that make a result again."""
     code = "" if provenance is None else provenance.code
     return [each for each in (command, code) if each]

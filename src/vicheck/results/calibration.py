@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.plain_text import plain
 from vicheck.results.calibration_archive import load_fields, save_fields
 from vicheck.results.calibration_data import require_variables
 from vicheck.results.provenance import Provenance
@@ -30,10 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["Calibration"]
 
 Floats = NDArray[np.float64]
-
-_ROWS_SHOWN = 12
-_SHOWN = ("median", "bias", "bias_low", "bias_high", "dispersion", "p_value", "p_adjusted")
-_SIGN = "p = Pr_q(quantity < truth): small when q sits too high. bias is in sds of q."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -298,7 +293,9 @@ class Calibration:
         return calibration_html(self)
 
     def __str__(self) -> str:
-        return "\n".join(map(plain, [*_summary_lines(self), "", *_table_lines(self.tests)]))
+        from vicheck.report.text import summary_of
+
+        return str(summary_of(self))
 
     def __repr__(self) -> str:
         return (
@@ -309,28 +306,3 @@ class Calibration:
     @property
     def _used_probabilities(self) -> Floats:
         return np.asarray(self.probabilities.to_numpy()[self.used], np.float64)
-
-
-def _summary_lines(calibration: Calibration) -> list[str]:
-    from vicheck.judging import verdict_lines
-
-    used = int(calibration.used.sum())
-    total = calibration.data.sizes["dataset"]
-    datasets = f"{total} datasets" if used == total else f"{used} of {total} datasets"
-    return [
-        calibration.title,
-        *verdict_lines(calibration.verdict),
-        "",
-        f"{datasets}. {_SIGN}",
-    ]
-
-
-def _table_lines(tests: pd.DataFrame) -> list[str]:
-    from vicheck.calibration.tables import worst_first
-
-    shown = worst_first(tests).head(_ROWS_SHOWN)[[*_SHOWN, "direction"]]
-    table = shown.to_string(float_format=lambda number: f"{number:.3g}", index_names=False)
-    lines = table.split("\n")
-    if len(tests) > _ROWS_SHOWN:
-        lines.append(f"... and {len(tests) - _ROWS_SHOWN} more quantities in .tests")
-    return lines

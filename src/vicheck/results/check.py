@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.plain_text import plain
 from vicheck.results.check_archive import RECORDS, load_fields, save_fields
 from vicheck.results.convergence import Convergence, PooledModes
 from vicheck.results.estimates import Divergences, Measure, Predictive
 from vicheck.results.provenance import Provenance
-from vicheck.results.psis import PsisResult, PsisStatus
+from vicheck.results.psis import PsisResult
 from vicheck.results.verdict import Finding, Verdict
 
 if TYPE_CHECKING:
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["Check"]
 
 Floats = NDArray[np.float64]
-
-_ROWS_SHOWN = 12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -296,45 +293,12 @@ class Check:
         return check_html(self)
 
     def __str__(self) -> str:
-        return "\n".join(map(plain, [*summary_lines(self), "", *_table_lines(self.moments)]))
+        from vicheck.report.text import summary_of
+
+        return str(summary_of(self))
 
     def __repr__(self) -> str:
         return (
             f"Check(khat={self.khat:.3f}, {self.verdict.level}, num_draws={self.psis.num_draws}, "
             f"quantities={len(self.names)})"
         )
-
-
-def summary_lines(check: Check) -> list[str]:
-    """Return what was found, line by line, without the table of moments."""
-    from vicheck.judging import show, verdict_lines
-
-    lines = [check.title] if check.title else []
-    lines += [*verdict_lines(check.verdict), ""]
-    if check.psis.status in (PsisStatus.OK, PsisStatus.CONSTANT):
-        parts = [
-            f"khat {show(check.khat)} from {check.psis.num_draws} draws",
-            f"{check.psis.ess:.0f} effective draws",
-        ]
-        if not check.unnormalized:
-            parts.append(f"ELBO {check.divergences.elbo}")
-        if not check.log_evidence.reason:
-            parts.append(f"log evidence {check.log_evidence}")
-        lines.append("; ".join(parts))
-    if check.predictive is not None:
-        lines.append(
-            f"Held-out log predictive density: VI {check.predictive.vi}, PSIS "
-            f"{check.predictive.psis} ({check.predictive.num_points} points). It does not tell "
-            "whether VI worked."
-        )
-    if check.unnormalized:
-        lines.append(f"ELBO and log evidence are unknown: {check.unnormalized}.")
-    return [*lines, *check.notes]
-
-
-def _table_lines(table: pd.DataFrame) -> list[str]:
-    shown = table.head(_ROWS_SHOWN).drop(columns=["is_mean", "is_sd"])
-    lines = shown.to_string(float_format=lambda number: f"{number:.3g}").split("\n")
-    if len(table) > _ROWS_SHOWN:
-        lines.append(f"... and {len(table) - _ROWS_SHOWN} more quantities in .moments")
-    return lines

@@ -23,7 +23,7 @@ from numpyro.infer.util import log_density
 from vicheck.adapters.numpyro.models import NumpyroProgram, WholePlates, from_numpyro, tracing
 from vicheck.adapters.precision import in_double
 from vicheck.draws import Approximation, Draws
-from vicheck.errors import ModelError
+from vicheck.errors import ARGUMENTS_DO_NOT_FIT, ModelError
 from vicheck.evaluation import (
     SEPARATE_CHUNKS,
     chunk_size,
@@ -359,7 +359,9 @@ def _without_params(
     try:
         inspect.signature(model).bind(*args, **kwargs)
     except TypeError as error:
-        raise ModelError(f"the arguments do not fit the model: {error}") from error
+        raise ModelError(
+            f"the arguments do not fit the model: {error}", code=ARGUMENTS_DO_NOT_FIT
+        ) from error
     with tracing():
         sites = handlers.trace(handlers.seed(model, jax.random.key(0))).get_trace(*args, **kwargs)
     own = [name for name, site in sites.items() if site["type"] == "param"]

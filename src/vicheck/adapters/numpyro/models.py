@@ -28,7 +28,7 @@ from vicheck.adapters.numpyro.observed import (
     take,
 )
 from vicheck.adapters.numpyro.traces import Redrawn, WholePlates, at_zero, tracing
-from vicheck.errors import ModelError
+from vicheck.errors import ARGUMENTS_DO_NOT_FIT, ModelError
 from vicheck.model import Data, Layout, Model, Program, as_data, double_precision, ravel, unravel
 
 __all__ = ["NumpyroProgram", "WholePlates", "from_numpyro", "tracing"]
@@ -380,7 +380,9 @@ class NumpyroProgram(Program):
         try:
             inspect.signature(self.function).bind(**self.arguments(data))
         except TypeError as error:
-            raise ModelError(f"the arguments do not fit the model: {error}") from error
+            raise ModelError(
+                f"the arguments do not fit the model: {error}", code=ARGUMENTS_DO_NOT_FIT
+            ) from error
 
     def _sites_at_zero(self, data: Data) -> dict[str, Any]:
         """Trace the model at z = 0, its shapes only: nothing is computed."""
@@ -440,7 +442,9 @@ def _bind(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> d
     try:
         bound = signature.bind_partial(*args, **kwargs)
     except TypeError as error:
-        raise ModelError(f"the arguments do not fit the model: {error}") from error
+        raise ModelError(
+            f"the arguments do not fit the model: {error}", code=ARGUMENTS_DO_NOT_FIT
+        ) from error
     arguments = dict(bound.arguments)
     for name, parameter in signature.parameters.items():
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:

@@ -199,7 +199,7 @@ def _evaluated(
 ) -> Draws:
     """Add log p at the same draws, and what the model derives from them."""
     graphs = target.program.graphs  # type: ignore[attr-defined]
-    if "minibatches" in graphs.refusal:
+    if graphs.in_minibatches:
         notes = (*notes, _MINIBATCHES)
     z = _joined(target, columns)
     num_values = sum(np.size(value) for value in target.constrain(z[0]).values())

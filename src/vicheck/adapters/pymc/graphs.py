@@ -76,6 +76,8 @@ class Graphs:
     """Numbers of observations that minibatches of observed variables stand for."""
     refusal: str
     """Why no data can be simulated, if so."""
+    in_minibatches: bool
+    """Whether the model sees a part of its data at a time."""
     _kept: dict[Any, Any] = field(default_factory=dict)
 
     @property
@@ -338,6 +340,7 @@ def _graphs(model: Any, signature: Any) -> Graphs:
         targets=targets,
         totals={rv.name: total_sizes(rv) for rv in observed},
         refusal="; ".join(refusals),
+        in_minibatches=bool(whole),
     )
 
 

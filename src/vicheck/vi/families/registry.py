@@ -8,6 +8,8 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from vicheck.errors import ArgumentError
+
 if TYPE_CHECKING:
     from vicheck.vi.curvature import Curvature
     from vicheck.vi.families.family import Family
@@ -99,7 +101,7 @@ def family_names() -> tuple[str, ...]:
 def entry_of(name: str) -> Entry:
     """Return what is known of a family, or say what the names are."""
     if name not in _ENTRIES:
-        raise ValueError(f"family must be one of {', '.join(_ENTRIES)}, got {name!r}")
+        raise ArgumentError("family", f"must be one of {', '.join(_ENTRIES)}, got {name!r}")
     return _ENTRIES[name]
 
 
@@ -218,17 +220,20 @@ def kind_of(name: str, dim: int, rank: int | None) -> Kind:
     entry = entry_of(name)
     if entry.default_rank is None and rank is not None:
         takers = [each.name for each in _ENTRIES.values() if each.default_rank is not None]
-        raise ValueError(f"rank goes with family={_alternatives(takers)}, got family={name!r}")
+        problem = f"goes with family={_alternatives(takers)}, got family={name!r}"
+        raise ArgumentError("rank", problem)
     if not entry.takes(dim, fixed_draws=False):
-        raise ValueError(
-            f"family={name!r} takes at most {entry.max_dim} parameters, the model has {dim}: "
-            f"use {others_for(dim)}"
+        raise ArgumentError(
+            "family",
+            f"takes at most {entry.max_dim} parameters, the model has {dim}",
+            value=name,
+            hint=f"use {others_for(dim)}",
         )
     if entry.default_rank is None:
         return Kind(entry)
     rank = min(entry.default_rank, dim) if rank is None else rank
     if not 1 <= rank <= dim:
-        raise ValueError(f"rank must lie between 1 and the {dim} parameters, got {rank}")
+        raise ArgumentError("rank", f"must lie between 1 and the {dim} parameters, got {rank}")
     return Kind(entry, rank)
 
 

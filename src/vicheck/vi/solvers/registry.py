@@ -6,6 +6,8 @@ from dataclasses import fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
+from vicheck.errors import ArgumentError
+
 if TYPE_CHECKING:
     from vicheck.model import Model
     from vicheck.results.fit import Solution
@@ -39,7 +41,7 @@ def solver_names() -> tuple[str, ...]:
 def make_solver(name: str, options: dict[str, Any]) -> Solver:
     """Return a solver with its options, or say what there is."""
     if name not in _SOLVERS:
-        raise ValueError(f"solver must be one of {', '.join(_SOLVERS)}, got {name!r}")
+        raise ArgumentError("solver", f"must be one of {', '.join(_SOLVERS)}, got {name!r}")
     module, class_name = _SOLVERS[name].split(":")
     make = getattr(import_module(module), class_name)
     known = [each.name for each in fields(make)]

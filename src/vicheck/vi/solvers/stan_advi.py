@@ -17,6 +17,7 @@ import numpy as np
 from jax import lax
 from numpy.typing import NDArray
 
+from vicheck.errors import ArgumentError
 from vicheck.model import Data, Model, Program
 from vicheck.results.fit import Solution
 from vicheck.results.status import FitStatus
@@ -93,7 +94,8 @@ class StanAdvi:
         """Fit a family to a model."""
         if not kind.entry.in_stan:
             names = [name for name in family_names() if entry_of(name).in_stan]
-            raise ValueError(f"family must be {' or '.join(names)} for Stan, got {kind.name!r}")
+            problem = f"must be {' or '.join(names)} for Stan, got {kind.name!r}"
+            raise ArgumentError("family", problem)
         return _Run(self, model, kind, seed, report).solve()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vicheck.errors import ArgumentError
 from vicheck.vi.families.registry import Kind, others_for
 from vicheck.vi.solvers.deterministic.noise import CHUNK
 
@@ -38,9 +39,12 @@ class Options:
     def first_draws(self, kind: Kind, dim: int) -> int:
         """Return how many draws a fit of a family begins with, or say why it cannot."""
         if not kind.entry.takes(dim, fixed_draws=True):
-            raise ValueError(
-                f"family={kind.name!r} takes at most {kind.entry.max_fixed_dim} parameters with "
-                f"the deterministic solver, the model has {dim}: use {others_for(dim)}"
+            raise ArgumentError(
+                "family",
+                f"takes at most {kind.entry.max_fixed_dim} parameters with the deterministic "
+                f"solver, the model has {dim}",
+                value=kind.name,
+                hint=f"use {others_for(dim)}",
             )
         enough = kind.num_draws(dim)
         if self.max_draws < enough:

@@ -39,7 +39,7 @@ class SingleFit:
         self, options: Options, model: Model, kind: Kind, seed: int, report: Report
     ) -> None:
         self.program, self.kind, self.seed = model.program, kind, seed
-        self.num_scouts = options.num_starts - 1
+        self.num_climbs = options.num_starts - 1
         self.batch = Batch(options, model.program, kind, model.data, {}, np.array([seed]), report)
 
     def solve(self) -> Solution:
@@ -52,7 +52,7 @@ class SingleFit:
             if not np.isfinite(best.trace[0, : int(best.num_traced[0]), 0]).any():
                 self._raise_not_finite()
             batch.latest = best
-            if best.code[0] == CODES[FitStatus.CONVERGED] and self.num_scouts:
+            if best.code[0] == CODES[FitStatus.CONVERGED] and self.num_climbs:
                 best, *others = self._search_others(best)
         except KeyboardInterrupt:
             if batch.latest is None:
@@ -74,8 +74,8 @@ class SingleFit:
     def _first_optimum(self) -> Progress:
         """Run the fit; the first time, another thread compiles the search for modes meanwhile."""
         computes = self.program.computation("log_density", self.batch.shared)
-        key = (computes, self.kind, self.num_scouts)
-        if not self.num_scouts or key in _SEARCHED:
+        key = (computes, self.kind, self.num_climbs)
+        if not self.num_climbs or key in _SEARCHED:
             return self.batch.run()
         _SEARCHED.add(key)
         dim = self.program.dim
@@ -84,7 +84,7 @@ class SingleFit:
             pool.submit(
                 modes.compile_search,
                 self.program,
-                self.num_scouts,
+                self.num_climbs,
                 directions,
                 self.batch.shared,
             )
@@ -93,14 +93,14 @@ class SingleFit:
     def _raise_not_finite(self) -> None:
         where = self.program.locate_trouble(jnp.zeros(self.program.dim), self.batch.shared)
         raise ModelError(
-            f"the log density is not finite at any of {self.num_scouts + 1} starts; at z = 0 "
+            f"the log density is not finite at any of {self.num_climbs + 1} starts; at z = 0 "
             f"the trouble is in {where}"
         )
 
     def _search_others(self, best: Progress) -> list[Progress]:
         """Return all optima, the best first: where climbs end far from the fit, fit again."""
         batch = self.batch
-        starts = modes.random_starts(self.num_scouts, self.program.dim, self.seed)
+        starts = modes.random_starts(self.num_climbs, self.program.dim, self.seed)
         directions = best.directions[0] if best.directions.size else best.sd[0]
         ends = np.asarray(modes.climb_from_starts(self.program, starts, directions, batch.shared))
         batch.count_evaluations(modes.MAX_EVALUATIONS * len(starts))
