@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-large test-processors test-wheel lint types bench bench-fit bench-vsbc accuracy coverage fuzz soak paper horseshoe-nuts docs clean
+.PHONY: help demo test test-all test-large test-processors test-wheel lint types bench bench-fit bench-vsbc accuracy coverage fuzz soak paper horseshoe-nuts docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -14,8 +14,13 @@ help:  ## list the targets
 demo: $(VENV)/.run  ## fit and check the eight schools in two parametrizations, and write reports
 	$(BIN)/vicheck demo
 
-test: $(VENV)/.dev  ## all tests and doctests, on all cores
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+
+test: $(VENV)/.dev  ## tests and doctests on all cores, without those marked slow
+	$(PYTEST) -m "not slow" --durations 10 --durations-min 5 $(ARGS)
+
+test-all: $(VENV)/.dev  ## all tests and doctests, on all cores
+	$(PYTEST) $(ARGS)
 
 test-large: $(VENV)/.large  ## tests against large libraries: Pyro with torch, pymc-extras
 	$(BIN)/python -m pytest --numprocesses auto tests/pyro docs/libraries-pyro.md tests/adapters/test_pymc.py \

@@ -1,4 +1,4 @@
-"""Names that the examples in docstrings and documentation may use, and which of them can run."""
+"""How tests and examples run: where compiled code is kept, what is slow, and what goes first."""
 
 import os
 from importlib.util import find_spec
@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parent
+
 # Most of the time of the tests is XLA compiling, and much of it the same in several files and
 # processes: what one has compiled is kept for all.
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent / ".jax_cache"))
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".jax_cache"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 # Every core has a worker already: to cut code in pieces for several threads costs a sixth more.
@@ -18,26 +20,55 @@ os.environ.setdefault("PYTENSOR_FLAGS", "cxx=")
 
 collect_ignore = [] if find_spec("pyro") else ["docs/libraries-pyro.md"]  # make test-large runs it
 
+# Pages are tests too, but have no place for a marker.
+SLOW_PAGES = ("docs/libraries.md", "docs/vsbc.md", "docs/when-it-fails.md")
 
 # The files that take longest, first: the last of several workers to end decides how long it takes.
 LONGEST = (
-    "paper/test_experiments.py", "docs/libraries.md", "adapters/test_stan.py",
-    "adapters/test_numpyro_guides.py", "calibration/test_execution.py",
-    "deterministic/test_solver.py", "report/test_browser.py", "calibration/test_vsbc.py",
-    "adapters/test_pymc.py",
-    "families/test_families.py", "checking/test_check.py", "paper/test_page.py",
-    "docs/when-it-fails.md", "docs/index.md",
-)  # fmt: skip
+    "tests/paper/test_experiments.py",
+    "docs/libraries.md",
+    "tests/calibration/test_execution.py",
+    "tests/calibration/test_vsbc.py",
+    "tests/vi/solvers/deterministic/test_many_parameters.py",
+    "tests/adapters/test_numpyro_guides.py",
+    "tests/vi/solvers/deterministic/test_solver.py",
+    "tests/adapters/test_pymc.py",
+    "tests/adapters/test_numpyro_observed.py",
+    "docs/when-it-fails.md",
+    "tests/adapters/test_arviz.py",
+    "tests/report/test_browser.py",
+    "tests/cli/test_vsbc.py",
+    "tests/paper/test_page.py",
+    "tests/adapters/test_stan.py",
+    "tests/checking/test_check.py",
+    "tests/runtime/test_compiling.py",
+    "tests/vi/families/test_families.py",
+    "tests/calibration/test_user_fits.py",
+    "tests/report/test_page.py",
+    "tests/vi/solvers/test_stan_advi.py",
+    "tests/cli/test_check.py",
+    "tests/adapters/test_blackjax.py",
+    "tests/test_plain_text.py",
+    "tests/calibration/test_posterior.py",
+    "docs/index.md",
+)
 
 
 def pytest_collection_modifyitems(items):
-    """Put the longest files first; within a file the order stays."""
-    items.sort(key=lambda item: _place(item.path))
+    """Mark slow pages, and put the longest files first; within a file the order stays."""
+    for item in items:
+        if _name(item) in SLOW_PAGES:
+            item.add_marker(pytest.mark.slow)
+    items.sort(key=_place)
 
 
-def _place(path):
-    file = f"{path.parent.name}/{path.name}"
-    return LONGEST.index(file) if file in LONGEST else len(LONGEST)
+def _name(item):
+    return item.path.relative_to(ROOT).as_posix() if item.path.is_relative_to(ROOT) else ""
+
+
+def _place(item):
+    name = _name(item)
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
 
 
 @pytest.fixture(autouse=True)

@@ -1,20 +1,19 @@
 """The first of the files that ``make fuzz`` reads: each is read, or refused with a sentence."""
 
 from collections import Counter
-from importlib.util import find_spec
 
 import pytest
 
 from tests.fuzzing.readers import READERS, mutant, outcome
 
-NEEDS = {"ArviZ, .nc": "h5netcdf", "ratios, .parquet": "pyarrow"}
 FILES = 200
+NAMES = [
+    pytest.param(name, marks=pytest.mark.slow) if name == "ArviZ, .nc" else name for name in READERS
+]
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_spoiled_files_are_read_or_refused(name, tmp_path):
-    if name in NEEDS and find_spec(NEEDS[name]) is None:
-        pytest.skip(f"needs {NEEDS[name]}")
     reader = READERS[name]
     contents = reader.seeds(tmp_path)
     path = tmp_path / f"file{reader.suffix}"
@@ -29,8 +28,6 @@ def test_spoiled_files_are_read_or_refused(name, tmp_path):
 
 @pytest.mark.parametrize("name", READERS)
 def test_what_is_spoiled_is_valid_before(name, tmp_path):
-    if name in NEEDS and find_spec(NEEDS[name]) is None:
-        pytest.skip(f"needs {NEEDS[name]}")
     reader = READERS[name]
     path = tmp_path / f"file{reader.suffix}"
     path.write_bytes(reader.seeds(tmp_path)[0])

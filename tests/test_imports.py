@@ -82,7 +82,7 @@ THIRD_PARTY = {
     "evaluation": {"jax", "numpy"},
     "judging": {"pandas"},
     "vi": {"equinox", "jax", "numpy", "numpyro", "optax", "scipy"},
-    "nuts": {"jax", "numpy", "numpyro", "pandas", "scipy"},
+    "nuts": {"jax", "numpy", "numpyro", "scipy"},
     "remedies": set(),
     "adapters": {
         "arviz_base",

@@ -5,11 +5,14 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
+import trove_classifiers
+import yaml
 
 ROOT = Path(__file__).parents[1]
 HEAVY = (
@@ -62,6 +65,7 @@ except SystemExit as stop:
     assert not modules_after(code) & (set(HEAVY) - {"typer", "rich", "scipy"})
 
 
+@pytest.mark.slow
 def test_wheel_is_complete(tmp_path):
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
     command += ["--no-build-isolation", "--wheel-dir", str(tmp_path), str(ROOT)]
@@ -73,6 +77,20 @@ def test_wheel_is_complete(tmp_path):
             assert path.relative_to(ROOT / "src").as_posix() in names
     assert "vicheck/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_the_metadata_are_true():
+    """Classifiers exist and name what is tried; the links are those of the citation."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    own = project["classifiers"]
+    assert set(own) <= trove_classifiers.classifiers
+    pythons = [each.rsplit(" ", 1)[1] for each in own if re.search(r"Python :: 3\.", each)]
+    assert project["requires-python"] == f">={pythons[0]}"
+    assert f"set -- {' '.join(pythons)};" in (ROOT / ".ci" / "test-wheel").read_text()
+    assert "Operating System :: POSIX :: Linux" in own
+    assert not any(each.startswith("License ::") for each in own)  # `license` says it
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert project["urls"] == {"Paper": citation["preferred-citation"]["url"]}
 
 
 def test_links_lead_somewhere():
@@ -100,6 +118,7 @@ def test_measured_pages_are_what_the_scripts_wrote(script, page, parts):
     assert module.as_markdown(*arguments) == (ROOT / "docs" / page).read_text()
 
 
+@pytest.mark.slow
 def test_a_system_without_a_place_for_compiled_code():
     """Numba finds no directory for its cache: the code is compiled for the process instead."""
     script = """

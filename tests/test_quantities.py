@@ -145,6 +145,7 @@ def shares(y=None):
     numpyro.sample("y", dist.Categorical(p).expand([20]).to_event(1), obs=y)
 
 
+@pytest.mark.slow
 def test_elements_that_are_tied_together_are_ranked_among_draws():
     """The posterior is a Dirichlet: exact draws through fit= know nothing of our entries of z."""
 

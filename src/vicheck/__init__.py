@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vicheck import plots
     from vicheck.adapters.arviz import from_arviz
+    from vicheck.adapters.log_density import from_log_density
     from vicheck.adapters.numpyro.models import from_numpyro
     from vicheck.adapters.pymc import from_pymc
     from vicheck.adapters.stan.csv_files import read_stan_csv
@@ -29,12 +30,13 @@ if TYPE_CHECKING:
         UndefinedKhatWarning,
     )
     from vicheck.judging import judge_psis
-    from vicheck.model import Model, from_log_density
-    from vicheck.nuts import Reference, reference
+    from vicheck.model import Model
+    from vicheck.nuts import reference
     from vicheck.results.calibration import Calibration
     from vicheck.results.check import Check
     from vicheck.results.fit import Fit
     from vicheck.results.psis import PsisResult, PsisStatus
+    from vicheck.results.reference import Reference
     from vicheck.results.status import FitStatus
     from vicheck.results.verdict import Finding, Verdict
     from vicheck.stats.divergences import divergences
@@ -86,7 +88,7 @@ __all__ = [
     "vsbc_numpyro",
 ]
 
-__version__ = "0.2.0"
+__version__ = "0.2.0.dev0"
 
 # Loaded when first used, so that `import vicheck` does not load JAX, NumPyro or pandas.
 _HOMES = {
@@ -102,7 +104,7 @@ _HOMES = {
     "ModelError": "vicheck.errors",
     "PsisResult": "vicheck.results.psis",
     "PsisStatus": "vicheck.results.psis",
-    "Reference": "vicheck.nuts",
+    "Reference": "vicheck.results.reference",
     "StoreError": "vicheck.errors",
     "UndefinedKhatWarning": "vicheck.errors",
     "Verdict": "vicheck.results.verdict",
@@ -117,7 +119,7 @@ _HOMES = {
     "estimates": "vicheck.stats.estimates",
     "fit": "vicheck.vi.fitting",
     "from_arviz": "vicheck.adapters.arviz",
-    "from_log_density": "vicheck.model",
+    "from_log_density": "vicheck.adapters.log_density",
     "from_numpyro": "vicheck.adapters.numpyro.models",
     "from_pymc": "vicheck.adapters.pymc",
     "from_stan": "vicheck.adapters.stan.models",

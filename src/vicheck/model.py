@@ -21,8 +21,8 @@ from vicheck.runtime.jax_settings import double_precision
 __all__ = [
     "Model",
     "Program",
+    "as_data",
     "double_precision",
-    "from_log_density",
     "is_finite",
     "labels",
     "ravel",
@@ -247,81 +247,6 @@ class Model:
                 f"the model has no data for {', '.join(self.missing)}",
                 hint=f"pass data={{{example}}}, or say by observed= what is observed instead",
             )
-
-
-def from_log_density(
-    log_density: Callable[..., Any], example: Any, *, data: Mapping[str, Any] | None = None
-) -> Model:
-    """Wrap a log density written in JAX.
-
-    Parameters
-    ----------
-    log_density
-        Function of the parameters, or of the parameters and the data, that returns a scalar: the
-        log joint density up to a constant, on the unconstrained scale.
-    example
-        Parameters of the right shape: a vector, or a dictionary of named arrays.
-    data
-        Named arrays handed to the function as its second argument; without them it has only one.
-
-    Examples
-    --------
-    >>> import jax.numpy as jnp
-    >>> model = from_log_density(lambda x: -jnp.sum(x**2) / 2, jnp.zeros(3))
-    >>> model.coordinates
-    ('x[0]', 'x[1]', 'x[2]')
-    >>> float(model.log_density([1.0, 1.0, 0.0]))
-    -1.0
-    """
-    named = isinstance(example, Mapping)
-    parts = (
-        {name: np.shape(value) for name, value in example.items()}
-        if named
-        else {"x": np.shape(example)}
-    )
-    program = _DensityProgram(log_density, tuple(parts.items()), named, data is not None)
-    if not program.dim:
-        raise ModelError("example holds no parameters")
-    arrays = {name: as_data(name, value) for name, value in (data or {}).items()}
-    program.check_data(arrays)
-    return Model(program, arrays)
-
-
-@dataclass(frozen=True)
-class _DensityProgram(Program):
-    function: Callable[..., Any]
-    layout: Layout
-    named: bool
-    takes_data: bool
-
-    def log_density(self, z: jax.Array, data: Data) -> jax.Array:
-        parts = unravel(z, self.layout)
-        theta = parts if self.named else parts["x"]
-        return self.function(theta, data) if self.takes_data else self.function(theta)
-
-    def constrain(self, z: jax.Array, data: Data) -> dict[str, jax.Array]:
-        return unravel(z, self.layout)
-
-    def unconstrain(self, theta: Mapping[str, Any], data: Data) -> jax.Array:
-        for name, shape in self.layout:
-            if np.shape(theta[name]) != shape:
-                raise ModelError(f"{name} must have shape {shape}, got {np.shape(theta[name])}")
-        return ravel(theta, self.layout)
-
-    def locate_trouble(self, z: jax.Array, data: Data) -> str:
-        return "the log density itself"
-
-    def check_data(self, data: Data) -> None:
-        with double_precision():
-            try:
-                value = jax.eval_shape(self.log_density, jnp.zeros(self.dim), data)
-            except (TypeError, ValueError) as error:
-                shapes = ", ".join(f"{name} {np.shape(item)}" for name, item in data.items())
-                raise ModelError(
-                    f"log_density cannot take data of shapes {shapes or 'none'}: {error}"
-                ) from error
-        if getattr(value, "shape", None) != ():
-            raise ModelError(f"log_density must return a scalar, got {value}")
 
 
 def as_data(name: str, value: Any) -> Any:

@@ -1,11 +1,13 @@
-"""Reference draws from NumPyro's no-U-turn sampler, and whether they can be trusted."""
+"""Reference draws from NumPyro's no-U-turn sampler, with their R-hat and effective sample size.
+
+NumPyro's own diagnostics do the work. What is added is the rank normalisation of Vehtari et al.
+(2021), which they do not have, and NaN for quantities that are constant.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,109 +19,18 @@ from numpyro.infer.hmc import hmc
 
 from vicheck.errors import ModelError
 from vicheck.model import Data, Model, Program, double_precision, is_finite, labels
+from vicheck.results.reference import Reference, blocks_of
 from vicheck.runtime.compiling import compiled
 from vicheck.runtime.interrupts import between_pieces, check_interrupt
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["MAX_DIVERGENT_FRACTION", "MAX_RHAT", "MIN_ESS_PER_CHAIN", "Reference", "reference"]
-
-MAX_RHAT = 1.01
-"""Largest Rhat of chains that have mixed (Vehtari et al. 2021, section 4)."""
-MIN_ESS_PER_CHAIN = 100
-"""Effective draws in each chain from which on Rhat and ESS are stable (the same, section 4)."""
-MAX_DIVERGENT_FRACTION = 1e-3
-"""Our choice: more divergent transitions than this are a region the sampler cannot enter."""
+__all__ = ["reference"]
 
 _RADIUS = 2.0
 _MAX_STARTS = 100
 """Rounds of random starts before the sampler gives up, as in Stan."""
 _MIN_DRAWS = 4
 """Half a chain needs two draws to have a variance."""
-_BLOCK = 2**21
-"""Draws whose diagnostics are computed together: models with many parameters stay in memory."""
-
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Reference:
-    """Draws of the posterior to compare an approximation with."""
-
-    z: Floats
-    """Unconstrained draws, shape ``(chains, draws, d)``."""
-    draws: dict[str, Floats]
-    """Parameters and derived quantities by name, shape ``(chains, draws, *shape)``."""
-    rhat: dict[str, float]
-    """Rhat of each scalar, the larger of bulk and folded; NaN when it is the same in all draws."""
-    ess: dict[str, float]
-    """Bulk effective sample size of each scalar; NaN when it is the same in all draws."""
-    num_divergent: int
-    """Divergent transitions after warm-up."""
-
-    @property
-    def num_chains(self) -> int:
-        """Number of chains."""
-        return len(self.z)
-
-    @property
-    def moments(self) -> pd.DataFrame:
-        """Mean, sd, Monte Carlo error of the mean, Rhat and ESS, one row for each scalar."""
-        import pandas as pd
-
-        columns = np.concatenate([_means(block) for block in _blocks(self.draws)], axis=1)
-        table = dict(zip(("mean", "sd", "mcse"), columns, strict=True))
-        return pd.DataFrame(
-            table | {"rhat": list(self.rhat.values()), "ess": list(self.ess.values())},
-            index=list(self.rhat),
-        )
-
-    @property
-    def max_rhat(self) -> float:
-        """Largest Rhat; NaN when that of a quantity that varies cannot be computed."""
-        return float(np.max(self._of_varying(self.rhat)))
-
-    @property
-    def min_ess(self) -> float:
-        """Smallest ESS; NaN when that of a quantity that varies cannot be computed."""
-        return float(np.min(self._of_varying(self.ess)))
-
-    @property
-    def caution(self) -> str:
-        """What speaks against trusting the draws; empty when nothing does."""
-        reasons = []
-        if not self.max_rhat < MAX_RHAT:
-            reasons.append(f"the largest Rhat is {self.max_rhat:.3f}, above {MAX_RHAT}")
-        if not self.min_ess > MIN_ESS_PER_CHAIN * self.num_chains:
-            least = MIN_ESS_PER_CHAIN * self.num_chains
-            reasons.append(f"the smallest ESS is {self.min_ess:.0f}, below {least}")
-        total = self.num_chains * self.z.shape[1]
-        if self.num_divergent > MAX_DIVERGENT_FRACTION * total:
-            reasons.append(f"{self.num_divergent} of {total} transitions diverged")
-        return "; ".join(reasons)
-
-    @property
-    def reliable(self) -> bool:
-        """Whether Rhat, ESS and divergences are all within their cut-offs."""
-        return not self.caution
-
-    def _of_varying(self, by_name: dict[str, float]) -> Floats:
-        varies = [(block != block[0, 0]).any(axis=(0, 1)) for block in _blocks(self.draws)]
-        values = np.array(list(by_name.values()))[np.concatenate(varies)]
-        return values if values.size else np.array([math.nan])
-
-    def __repr__(self) -> str:
-        chains, draws, dim = self.z.shape
-        return (
-            f"Reference({chains} chains of {draws} draws, {dim} parameters, "
-            f"max_rhat={self.max_rhat:.3f}, min_ess={self.min_ess:.0f}, "
-            f"num_divergent={self.num_divergent})"
-        )
-
-    def __str__(self) -> str:
-        caution = f"\nCaution: {self.caution}." if self.caution else ""
-        return f"{self!r}{caution}\n{self.moments.to_string(float_format='{:.3f}'.format)}"
 
 
 @between_pieces()
@@ -159,10 +70,8 @@ def reference(
     Examples
     --------
     >>> import jax.numpy as jnp
-    >>> from vicheck.model import from_log_density
-    >>> from vicheck.nuts import reference
-    >>> model = from_log_density(lambda x: -jnp.sum(x**2) / 2, jnp.zeros(2))
-    >>> draws = reference(model, num_draws=200, num_warmup=200)
+    >>> model = vicheck.from_log_density(lambda x: -jnp.sum(x**2) / 2, jnp.zeros(2))
+    >>> draws = vicheck.reference(model, num_draws=200, num_warmup=200)
     >>> draws.z.shape
     (4, 200, 2)
     >>> list(draws.moments.index)
@@ -188,32 +97,29 @@ def reference(
         )
     draws = model.constrain(z)
     names = labels({name: array.shape[2:] for name, array in draws.items()})
-    rhat = np.concatenate([_rhat(block) for block in _blocks(draws)]).tolist()
-    ess = np.concatenate([_bulk_ess(block) for block in _blocks(draws)]).tolist()
-    return Reference(
-        z=z,
-        draws=draws,
-        rhat=dict(zip(names, rhat, strict=True)),
-        ess=dict(zip(names, ess, strict=True)),
-        num_divergent=int(diverging.sum()),
+    blocks = blocks_of(draws)
+    rhat, ess, mcse = (
+        dict(zip(names, np.concatenate([of(block) for block in blocks]).tolist(), strict=True))
+        for of in (_rhat, _bulk_ess, _mcse)
     )
+    return Reference(z, draws, rhat, ess, mcse, num_divergent=int(diverging.sum()))
 
 
 def _find_starts(model: Model, num_chains: int, rng: np.random.Generator) -> Floats:
     """Draw starts until each chain has one where the density and its gradient are finite."""
-    found = np.empty((0, model.dim))
+    starts = np.empty((0, model.dim))
     for _ in range(_MAX_STARTS):
         check_interrupt()
         trials = rng.uniform(-_RADIUS, _RADIUS, (num_chains, model.dim))
         with double_precision():
             finite = np.asarray(_are_finite(model.program, trials, model.data))
-        found = np.concatenate([found, trials[finite]])[:num_chains]
-        if len(found) == num_chains:
-            return found
+        starts = np.concatenate([starts, trials[finite]])[:num_chains]
+        if len(starts) == num_chains:
+            return starts
     with double_precision():
         where = model.program.locate_trouble(jnp.asarray(trials[-1]), model.data)
     raise ModelError(
-        f"the log density or its gradient is finite at only {len(found)} of "
+        f"the log density or its gradient is finite at only {len(starts)} of "
         f"{_MAX_STARTS * num_chains} random starts; at the last one the trouble is in {where}"
     )
 
@@ -254,24 +160,6 @@ def _run(
     return chains
 
 
-def _blocks(draws: Mapping[str, Floats]) -> list[Floats]:
-    """Cut draws into arrays of shape ``(chains, draws, scalars)``, none of them too large."""
-    blocks = []
-    for array in draws.values():
-        flat = array.reshape(*array.shape[:2], -1)
-        width = max(1, _BLOCK // (flat.shape[0] * flat.shape[1]))
-        blocks += [flat[..., start : start + width] for start in range(0, flat.shape[2], width)]
-    return blocks
-
-
-def _means(draws: Floats) -> Floats:
-    """Return means, sds and the Monte Carlo errors of the means, shape ``(3, scalars)``."""
-    with np.errstate(invalid="ignore"):  # a derived quantity may be infinite
-        sd = draws.std(axis=(0, 1), ddof=1)
-    error = np.where(sd > 0.0, sd / np.sqrt(_ess(draws)), 0.0)
-    return np.stack([draws.mean(axis=(0, 1)), sd, error])
-
-
 def _rhat(draws: Floats) -> Floats:
     """Rhat of normalised ranks, and of those of distances to the median, whichever is larger.
 
@@ -282,6 +170,13 @@ def _rhat(draws: Floats) -> Floats:
     bulk, tail = (_undisturbed(split_gelman_rubin, _ranked(x)) for x in (draws, folded))
     # Draws of two values only are all at the same distance: that is no sign of trouble.
     return np.where(np.isnan(tail), bulk, np.maximum(bulk, tail))
+
+
+def _mcse(draws: Floats) -> Floats:
+    """Monte Carlo standard errors of the means, shape ``(scalars,)``."""
+    with np.errstate(invalid="ignore"):  # a derived quantity may be infinite
+        sd = draws.std(axis=(0, 1), ddof=1)
+    return np.where(sd > 0.0, sd / np.sqrt(_ess(draws)), 0.0)
 
 
 def _bulk_ess(draws: Floats) -> Floats:

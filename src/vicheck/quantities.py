@@ -282,7 +282,7 @@ def unique_labels(shapes: Shapes) -> tuple[str, ...]:
     names = labels(shapes)
     name, count = Counter(names).most_common(1)[0]
     if count > 1:
-        raise ValueError(f"quantities must have different names, got {name!r} twice")
+        raise ArgumentError("quantities", f"must have different names, got {name!r} twice")
     return names
 
 

@@ -90,6 +90,7 @@ def test_draws_and_densities_of_different_lengths():
         vicheck.from_arviz(posterior)
 
 
+@pytest.mark.slow
 def test_a_file_that_is_something_else(tmp_path):
     path = tmp_path / "fit.nc"
     path.write_text("no such thing")
@@ -101,6 +102,7 @@ def test_a_file_that_is_something_else(tmp_path):
     assert call("check", tmp_path / "nowhere.nc").returncode == 66
 
 
+@pytest.mark.slow
 def test_a_missing_library_is_named_and_not_the_file_blamed(tmp_path, monkeypatch):
     path = tmp_path / "fit.nc"
     checked().to_arviz().to_netcdf(path)

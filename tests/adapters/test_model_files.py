@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from helper_of_model import SCALE
 from math import sqrt
 import numpy as np
-from vicheck.model import from_log_density
+from vicheck.adapters.log_density import from_log_density
 
 @dataclass
 class Options:

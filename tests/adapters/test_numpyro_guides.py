@@ -67,6 +67,7 @@ def test_a_mean_field_guide_has_the_khat_of_the_same_q(name):
     assert checked.khat == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_full_rank_guide_has_the_khat_of_the_same_q(name):
     model, guide = MODELS[name], autoguide.AutoMultivariateNormal(MODELS[name])
@@ -91,6 +92,7 @@ def test_a_guide_by_hand_has_the_khat_of_the_same_q():
     assert checked.khat == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_densities_are_on_the_unconstrained_scale_and_the_elbo_is_numpyros():
     guide = autoguide.AutoNormal(eight_schools_noncentred)
     result = run(eight_schools_noncentred, guide, **EIGHT_SCHOOLS)
@@ -227,6 +229,7 @@ def exact_shares(counts):
     numpyro.sample("p", dist.Dirichlet(0.1 + counts))
 
 
+@pytest.mark.slow
 def test_values_at_the_edge_of_a_simplex_keep_their_digits():
     checked = vicheck.check_numpyro(shares, exact_shares, {}, COUNTS, num_draws=4000)
     assert checked.log_ratios.std() < 1e-9
@@ -308,6 +311,7 @@ def in_full(x, noise, y=None):
     numpyro.sample("y", dist.Normal(slope * x, noise).to_event(1), obs=y)
 
 
+@pytest.mark.slow
 def test_minibatches_see_all_data_and_parameters_of_the_model_are_fixed():
     x = np.linspace(-1.0, 1.0, 100)
     y = 0.7 * x + 0.3 * np.random.default_rng(0).normal(size=100)
@@ -342,6 +346,7 @@ def calibrate(steps, **options):
     )
 
 
+@pytest.mark.slow
 def test_stopping_early_turns_the_finding_round_and_is_noticed(tmp_path):
     early, late = calibrate(500, store=tmp_path), calibrate(12_000)
     assert early.tests.loc["tau", "direction"] == "under"

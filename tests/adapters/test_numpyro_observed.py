@@ -232,6 +232,7 @@ def test_data_of_another_length_are_simulated_in_that():
 # ---- radon, as a new user has it
 
 
+@pytest.mark.slow
 def test_radon_is_simulated_and_calibrated():
     model = vicheck.from_numpyro(radon, county=COUNTY, floor=FLOOR, log_radon=LOG_RADON)
     assert model.observed == ("log_radon",)
@@ -348,7 +349,7 @@ REFUSED = {
     ),
     "prior": (
         partial(vicheck.from_numpyro, prior_from_the_data, SCORES),
-        "the prior of 'mu' hangs on 'score', which is observed",
+        "the prior of 'mu' depends on 'score', which is observed",
     ),
     "columns": (
         partial(vicheck.from_numpyro, two_columns, np.ones((5, 2))),
@@ -389,7 +390,7 @@ REFUSED = {
     ),
     "in doubt": (
         partial(vicheck.from_numpyro, optional_scale, X, score=SCORES),
-        "'tau' was left out, and 'slope' hangs on it, so it may be data or a parameter",
+        "'tau' was left out, and 'slope' depends on it, so it may be data or a parameter",
     ),
     "drawn otherwise": (
         lambda: vicheck.from_numpyro(without_plate).given({"score": SCORES}),
@@ -424,6 +425,7 @@ def test_a_fixed_parameter_is_no_hindrance():
 # ---- fits by SVI
 
 
+@pytest.mark.slow
 def test_svi_is_calibrated_on_simulated_data_of_any_name():
     adam, options = numpyro.optim.Adam(0.1), {"num_datasets": 12, "progress": False}
     found = vicheck.vsbc_numpyro(line, AutoNormal(line), adam, 300, X, SCORES, **options)

@@ -107,6 +107,7 @@ def test_the_likelihood_of_each_observation(pair):
     np.testing.assert_allclose(found["y"], stats.norm.logpdf(Y, 0.0, SIGMA), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_constraints_of_many_kinds_against_pymcs_own_density(rng):
     with pm.Model() as model:
         pm.Dirichlet("simplex", np.ones(3))
@@ -253,6 +254,7 @@ def test_the_seed_decides_every_bit_in_another_process_too():
     assert not np.isin(z, model.simulate(4)[0]).any()
 
 
+@pytest.mark.slow
 def test_large_data_and_many_threads_do_not_wait_for_each_other():
     # JAX hands large arrays to callbacks by threads that the callbacks themselves may hold.
     design = np.random.default_rng(3).normal(size=(20_000, 50))
@@ -290,6 +292,7 @@ def test_replicates_come_from_the_given_parameters():
 # ---- fits
 
 
+@pytest.mark.slow
 def test_fit_and_check_agree_with_numpyro():
     model = from_pymc(schools("noncentred"))
     same = vicheck.from_numpyro(NUMPYRO["noncentred"], SIGMA, Y)
@@ -299,6 +302,7 @@ def test_fit_and_check_agree_with_numpyro():
     assert ours.khat == pytest.approx(theirs.khat, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_vsbc_gives_the_same_bits_twice():
     model = from_pymc(schools("noncentred"))
     first, second = (
@@ -311,6 +315,7 @@ def test_vsbc_gives_the_same_bits_twice():
 # ---- approximations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["advi", "fullrank_advi"])
 def test_checks_of_pymcs_fits_are_those_of_the_same_q(approximations, method):
     approx = approximations[method]
@@ -335,6 +340,7 @@ def test_checks_of_pymcs_fits_are_those_of_the_same_q(approximations, method):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["advi", "fullrank_advi"])
 def test_log_q_is_pymcs_own(approximations, method, rng):
     group = approximations[method].groups[0]
@@ -354,6 +360,7 @@ def test_log_q_is_pymcs_own(approximations, method, rng):
     np.testing.assert_allclose(log_q, expected, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_draws(approximations):
     first, again, other = (
         draws_of_approximation(approximations["advi"], 50, seed) for seed in (1, 1, 2)
@@ -602,11 +609,13 @@ def test_wrong_types():
         draws_of_approximation(inference, 10, 0)
 
 
+@pytest.mark.slow
 def test_wrong_numbers(approximations):
     with pytest.raises(ValueError, match="num_draws must be a positive integer, got 0"):
         draws_of_approximation(approximations["advi"], 0, 0)
 
 
+@pytest.mark.slow
 def test_a_fit_that_diverged(approximations):
     with unobserved():
         approx = pm.MeanField()

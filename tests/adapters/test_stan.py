@@ -93,6 +93,7 @@ def test_the_density_is_that_of_the_same_model_in_numpyro(centred):
     np.testing.assert_allclose(difference, -LOG_2, atol=1e-11)
 
 
+@pytest.mark.slow
 @WAYS
 def test_gradient_and_curvature_are_those_of_the_same_model_in_numpyro(centred):
     ours, native = stan_model(centred), native_model(centred)
@@ -141,6 +142,7 @@ def simulate(rng, data):
     return {"mu": mu, "tau": tau, "eta": eta, "y": rng.normal(eta, data["sigma"])}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("simulator", [None, simulate], ids=["in Stan", "in Python"])
 def test_vsbc_finds_the_bias_of_tau_and_gives_the_same_bits(simulator):
     model = stan_model(1, simulator=simulator)
@@ -153,6 +155,7 @@ def test_vsbc_finds_the_bias_of_tau_and_gives_the_same_bits(simulator):
         np.testing.assert_array_equal(found.probabilities, again.probabilities)
 
 
+@pytest.mark.slow
 def test_simulated_data_follow_the_prior():
     simulated = [stan_model(0).simulate(seed) for seed in range(100)]
     tau = np.exp([z[1] for z, _ in simulated])

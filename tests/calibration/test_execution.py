@@ -108,6 +108,7 @@ def test_any_executor_gives_the_same_bits(make, reference, tmp_path):
         assert saved(run(executor=executor), tmp_path / "file") == reference
 
 
+@pytest.mark.slow
 def test_other_processes_give_the_same_bits(reference, tmp_path):
     with spawned(2) as executor:
         assert saved(run(executor=executor), tmp_path / "file") == reference
@@ -124,10 +125,12 @@ def dask():
         yield client.get_executor()
 
 
+@pytest.mark.slow
 def test_dask_workers_give_the_same_bits(dask, reference, tmp_path):
     assert saved(run(executor=dask), tmp_path / "file") == reference
 
 
+@pytest.mark.slow
 def test_functions_made_on_the_spot_can_be_sent(dask):
     shift = 1.0
     found = run_foreign(
@@ -140,6 +143,7 @@ def test_functions_made_on_the_spot_can_be_sent(dask):
     assert found.tests.loc["largest", "direction"] == "over"
 
 
+@pytest.mark.slow
 def test_a_dask_worker_that_is_killed_is_replaced(dask, tmp_path):
     marker = tmp_path / "killed"
     found = run_foreign(partial(draw_dying, marker=str(marker)), executor=dask)
@@ -148,6 +152,7 @@ def test_a_dask_worker_that_is_killed_is_replaced(dask, tmp_path):
     assert found.converged.all()
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_ends_the_run_and_a_store_keeps_the_rest(tmp_path, computed):
     """A process pool does not replace its workers."""
     fit = partial(draw_dying, marker=str(tmp_path / "killed"))
@@ -275,6 +280,7 @@ def stopped(tmp_path_factory):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", SIGNALS, ids=["killed", "interrupted"])
 def test_a_run_goes_on_where_another_process_was_stopped(
     stopped, number, reference, tmp_path, computed
@@ -295,6 +301,7 @@ def test_a_run_goes_on_where_another_process_was_stopped(
     assert all(is_temporary(store / name) for name in leftovers(store))
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_nothing_behind_but_chunks(stopped):
     """Unlike a kill, it lets go of what was claimed; and it is told as an interrupt."""
     store, _, errors = stopped[signal.SIGINT]
@@ -421,6 +428,7 @@ def test_a_forged_chunk_of_this_run_is_computed_again(case, reference, tmp_path,
     assert path.with_suffix(".damaged").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", [None, ThreadPoolExecutor], ids=["here", "executor"])
 @pytest.mark.parametrize(
     ("code", "advice"), [(errno.ENOSPC, "free some space"), (errno.EROFS, "check its permissions")]
@@ -453,6 +461,7 @@ def test_a_disk_that_takes_no_more_keeps_what_is_there(
     np.testing.assert_array_equal(found.probabilities, run_foreign().probabilities)
 
 
+@pytest.mark.slow
 def test_two_processes_share_one_store(tmp_path):
     """Each chunk is computed once, by one or the other, and both return the same."""
     store, notes = tmp_path / "store", tmp_path / "notes"

@@ -78,6 +78,7 @@ def test_a_store_refuses_a_model_whose_globals_have_changed(name, value, tmp_pat
         vsbc(model, **options)
 
 
+@pytest.mark.slow
 def test_a_changed_model_is_simulated_and_fitted_anew(monkeypatch):
     model = vicheck.from_numpyro(with_globals)
     options = {"num_datasets": 8, "num_draws": 50, "progress": False}
@@ -158,6 +159,7 @@ def test_installed_libraries_count_by_name(monkeypatch):
     assert fingerprint_of_code(fit) == before
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_on_another_machine_says_so(tmp_path, monkeypatch):
     model = vicheck.from_numpyro(with_globals)
     options = {"num_datasets": 8, "chunk_size": 4, "num_draws": 50, "progress": False}

@@ -54,6 +54,7 @@ def test_the_caveat_is_a_finding(full_rank):
     assert over_prior.settings.kind == "prior"
 
 
+@pytest.mark.slow
 def test_mean_field_is_contaminated_as_theory_says():
     """Truths from a q that is too narrow are too easy; how easy is known for normals.
 
@@ -86,6 +87,7 @@ def test_the_same_bits_again(full_rank, tmp_path):
     np.testing.assert_array_equal(run().probabilities, full_rank.probabilities[:SIZE])
 
 
+@pytest.mark.slow
 def test_one_by_one_is_the_same_up_to_rounding(full_rank):
     found = run(num_datasets=3, chunk_size=3, time_limit=600.0)
     assert found.converged.all()

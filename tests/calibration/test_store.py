@@ -427,6 +427,7 @@ def test_a_chunk_that_cannot_be_renamed_is_removed(store, monkeypatch):
 # Kills
 
 
+@pytest.mark.slow
 def test_kill_in_the_midst_of_writing_leaves_only_whole_chunks(directory):
     """Kills, at times that differ, of a process that does nothing but write."""
     code = """

@@ -58,6 +58,7 @@ def test_whether_a_users_fit_has_converged_is_not_known():
 # ---- what is right is seldom rejected, what is wrong is found ----
 
 
+@pytest.mark.slow
 def test_an_exact_sampler_is_rejected_as_often_as_the_test_says():
     """At 5%: 100 runs on 20 datasets, each with four independent quantities.
 

@@ -188,6 +188,7 @@ def test_the_symmetric_divergence_is_the_closed_form(mean_field):
     assert found.num_used == 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [("low_rank", 1), ("full_rank", None)])
 def test_richer_families(family, full_rank):
     """A diagonal and one direction hold any covariance of two parameters."""
@@ -274,6 +275,7 @@ def test_one_draw_is_too_few_for_khat_but_gives_probabilities():
 # ---- fits that do not come off ----
 
 
+@pytest.mark.slow
 def test_fits_that_do_not_converge_are_counted_and_listed_with_their_seeds():
     """No gradient is so small."""
     calibration = run(tolerance=1e-300, sampling_tolerance=1e-300)
@@ -306,12 +308,14 @@ def assert_that_only_impossible_data_failed(found, model):
     assert found.verdict.level == "none"
 
 
+@pytest.mark.slow
 def test_data_without_a_finite_density_are_the_trouble_of_their_own_fits():
     model = vicheck.from_numpyro(overflowing)
     found = vsbc(model, num_datasets=40, chunk_size=40)
     assert_that_only_impossible_data_failed(found, model)
 
 
+@pytest.mark.slow
 def test_a_fit_at_a_time_is_compiled_before_its_time_is_taken(monkeypatch):
     """The same data one by one; nothing is compiled while a fit runs."""
 
@@ -346,6 +350,7 @@ def _refuse(value):
     return np.zeros((), np.int32)
 
 
+@pytest.mark.slow
 def test_a_model_that_raises_on_some_data_fails_there_alone():
     model = vicheck.from_numpyro(refusing)
     found = vsbc(model, num_datasets=20, chunk_size=20, quantities=["theta"])
@@ -359,6 +364,7 @@ def test_a_model_that_raises_on_some_data_fails_there_alone():
 # ---- other solvers ----
 
 
+@pytest.mark.slow
 def test_stan_advi_one_by_one():
     """It stops early, so that its statuses and probabilities are its own."""
     found = run(solver="stan_advi", num_datasets=5, iter=200)

@@ -67,6 +67,7 @@ def test_a_converged_fit_with_a_high_khat_needs_another_family(centred):
     assert (checked.moments["use"] == "neither").any()
 
 
+@pytest.mark.slow
 def test_an_unconverged_fit_is_told_to_keep_optimising(centred):
     fit = vicheck.fit(centred, solver="stan_advi", iter=200, eta=0.1, tol_rel_obj=1e-9)
     checked = vicheck.check(fit, num_draws=20_000)
@@ -178,6 +179,7 @@ def test_draws_where_p_is_zero_are_counted():
     assert any(f"{count} of 20000 draws lie where p is zero" in str(f) for f in checked.findings)
 
 
+@pytest.mark.slow
 def test_held_out_data(noncentred):
     linear = vicheck.from_numpyro(
         models.linear, X=np.eye(3).repeat(20, 0), y=np.repeat([1.0, 2.0, 3.0], 20)
@@ -193,6 +195,7 @@ def test_held_out_data(noncentred):
     assert "does not tell" in str(checked)
 
 
+@pytest.mark.slow
 def test_true_errors_beside_estimated_ones(noncentred, exact):
     known = vicheck.reference(noncentred, num_draws=500, num_warmup=500, num_chains=2)
     checked = vicheck.check(vicheck.fit(noncentred), num_draws=50_000, reference=known)

@@ -17,6 +17,7 @@ def schools():
     }
 
 
+@pytest.mark.slow
 def test_models_and_families_are_ranked_by_khat(schools):
     result = vicheck.compare(schools, families=("mean_field", "full_rank"), num_draws=20_000)
     table = result.table

@@ -2,8 +2,10 @@
 
 import io
 import os
+import signal
 import subprocess
 import sys
+import time
 from contextlib import redirect_stderr, redirect_stdout
 from types import SimpleNamespace
 from unittest.mock import patch
@@ -23,6 +25,42 @@ def run(*arguments, stdin=None, **environment):
         check=False,
         env=os.environ | {"PYTHONWARNINGS": "error", "COLUMNS": "40"} | environment,
     )
+
+
+SLOW_MODEL = """import sys
+import time
+
+print('ready', file=sys.__stdout__, flush=True)
+time.sleep(60)
+model = print
+"""
+
+
+def interrupt(command, again=False):
+    """Run a process, and press Ctrl-C once or twice when it has printed that it is ready."""
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            time.sleep(0.2)
+            process.send_signal(signal.SIGINT)
+            if again:
+                time.sleep(0.5)
+                process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=50)
+        finally:
+            process.kill()
+    return SimpleNamespace(returncode=process.returncode, stderr=errors)
+
+
+def interrupt_with_slow_model(directory, command, *options):
+    """Press Ctrl-C while a command imports a model that takes a minute."""
+    path = directory / "slow.py"
+    path.write_text(SLOW_MODEL)
+    # A background job may ignore interrupts from its birth; a terminal's child does not.
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    return interrupt([COMMAND[0], "-c", heed + COMMAND[2], command, str(path), *options])
 
 
 class Terminal(io.StringIO):

@@ -4,14 +4,13 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import vicheck
-from tests.cli.command_line import COMMAND, call
+from tests.cli.command_line import call, interrupt_with_slow_model
 from vicheck.results.check import Check
 
 MODEL = """
@@ -78,29 +77,12 @@ def test_what_a_model_prints_is_no_part_of_the_answer(files):
     assert done.stderr == "loaded\n"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_an_interrupt_ends_with_a_sentence(files):
-    (files / "slow.py").write_text(
-        "import sys\nimport time\n\n"
-        "print('ready', file=sys.__stdout__, flush=True)\ntime.sleep(30)\nmodel = print\n"
-    )
-    # A background job may ignore interrupts from its birth; a terminal's child does not.
-    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    with subprocess.Popen(
-        [COMMAND[0], "-c", heed + COMMAND[2], "check", str(files / "slow.py")],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(0.2)
-        process.send_signal(signal.SIGINT)
-        try:
-            _, errors = process.communicate(timeout=25)
-        finally:
-            process.kill()
-    assert process.returncode == 130, errors
-    assert "interrupted" in errors
+def test_an_interrupt_ends_with_a_sentence(tmp_path):
+    done = interrupt_with_slow_model(tmp_path, "check")
+    assert done.returncode == 130, done.stderr
+    assert "interrupted" in done.stderr
 
 
 STAN_FILES = Path(__file__).parents[1] / "reference" / "stan_csv"
@@ -135,7 +117,7 @@ def test_the_report_knows_the_command(tmp_path, monkeypatch):
 
 def test_a_file_that_holds_its_library_up_for_ever_is_refused(monkeypatch):
     """Damaged so that HDF5 goes round in circles; a later version may find that out itself."""
-    monkeypatch.setattr("vicheck.cli.check._OPENING", 10)
+    monkeypatch.setattr("vicheck.cli.check._OPENING", 3)
     path = Path(__file__).parents[1] / "reference" / "endless.nc"
     done = call("check", path)
     assert done.returncode == 65

@@ -14,6 +14,7 @@ def places(tmp_path_factory):
     return tmp_path_factory.mktemp("demo")
 
 
+@pytest.mark.slow
 def test_it_tells_the_two_parametrizations_apart_and_ends_with_reports(places):
     done = call("demo", "--out", places / "out")
     assert done.returncode == 0, done.stderr

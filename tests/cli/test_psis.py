@@ -58,6 +58,7 @@ def test_a_pipe_gets_whole_lines(ratios):
     assert all(line == line.rstrip() for line in lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("s", "code"), [(0.9, 0), (0.1, 2)])
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_a_reader_that_hangs_up_does_not_change_the_status(ratios, s, code, options):

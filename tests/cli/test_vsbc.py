@@ -3,17 +3,14 @@
 import json
 import os
 import re
-import signal
-import subprocess
 import sys
-import time
 import types
 
 import numpy as np
 import pytest
 
 from tests.calibration.made import calibration
-from tests.cli.command_line import COMMAND, call
+from tests.cli.command_line import call, interrupt_with_slow_model
 from vicheck.cli.vsbc import _split
 from vicheck.errors import ArgumentError, StoreError
 from vicheck.results.calibration import Calibration
@@ -47,6 +44,7 @@ def vsbc(files, model, *options, data="x.json"):
     return call("vsbc", f"{files / 'models.py'}:{model}", "--data", files / data, *options)
 
 
+@pytest.mark.slow
 def test_exact_fits_are_good_for_machines(files):
     """A normal posterior is in the family: exact inference."""
     done = vsbc(files, "normal", "--num-datasets", "200", "--json")
@@ -117,6 +115,7 @@ def radon(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_an_outcome_of_any_name_is_simulated(radon):
     options = ("--num-datasets", "200", "--quantities", "b,mean", "--json")
     command = ("vsbc", f"{radon / 'radon.py'}:radon", "--data")
@@ -207,33 +206,17 @@ def test_a_store_is_gone_on_from_and_belongs_to_one_run(files):
     assert "Traceback" not in other.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 @pytest.mark.parametrize("store", [False, True])
-def test_an_interrupt_says_what_is_kept(files, store):
-    (files / "slow.py").write_text(
-        "import sys\nimport time\n\n"
-        "print('ready', file=sys.__stdout__, flush=True)\ntime.sleep(30)\nmodel = print\n"
-    )
-    options = ["--store", str(files / "store")] if store else []
-    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    with subprocess.Popen(
-        [COMMAND[0], "-c", heed + COMMAND[2], "vsbc", str(files / "slow.py"), *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(0.2)
-        process.send_signal(signal.SIGINT)
-        try:
-            _, errors = process.communicate(timeout=25)
-        finally:
-            process.kill()
-    assert process.returncode == 130, errors
-    kept = f"finished chunks are kept in {files / 'store'}" if store else "nothing is kept"
+def test_an_interrupt_says_what_is_kept(tmp_path, store):
+    options = ["--store", str(tmp_path / "store")] if store else []
+    done = interrupt_with_slow_model(tmp_path, "vsbc", *options)
+    assert done.returncode == 130, done.stderr
+    kept = f"finished chunks are kept in {tmp_path / 'store'}" if store else "nothing is kept"
     hint = "the same command resumes from there" if store else "with --store DIR finished"
-    assert errors.startswith(f"vicheck: interrupted: {kept}\nhint: {hint}")
-    assert errors.count("\n") == 2
+    assert done.stderr.startswith(f"vicheck: interrupted: {kept}\nhint: {hint}")
+    assert done.stderr.count("\n") == 2
 
 
 @pytest.fixture

@@ -7,12 +7,14 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from vicheck.paper.calibrating import describe
+from vicheck.paper.calibrations import describe
 from vicheck.paper.catalogue import NAMES
 from vicheck.paper.drawing import as_svg
 from vicheck.paper.experiment import Outcome
 from vicheck.paper.page import as_html, as_markdown, claims_of
 from vicheck.paper.results import read_results, run_experiment
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +47,9 @@ def median(runs, name):
 
 def test_every_experiment_leaves_numbers_and_a_figure(out):
     for name in NAMES:
-        kept = json.loads((out / f"{name}.json").read_text())
-        assert kept["quick"] is True
-        assert kept["seconds"] > 0
+        record = json.loads((out / f"{name}.json").read_text())
+        assert record["quick"] is True
+        assert record["seconds"] > 0
         root = ET.fromstring((out / f"{name}.svg").read_text())
         assert root.tag.endswith("svg")
 
@@ -96,12 +98,12 @@ def test_figure_8_ran_on_synthetic_data_and_says_so(numbers, page):
 
 
 def test_a_missing_mode_is_seen_by_starts_and_vsbc_and_not_by_khat(numbers):
-    found = numbers["bimodal"]
-    assert found["khat"] < 0.5
-    assert sorted(found["several"]["modes"]) == pytest.approx([0.0, 3.0], abs=0.05)
-    assert found["vsbc"]["quantities"]["x"]["p_value"] < 0.05
-    assert found["kl_p_q"]["exact"] > 10
-    assert found["kl_p_q"]["psis"] < 1
+    bimodal = numbers["bimodal"]
+    assert bimodal["khat"] < 0.5
+    assert sorted(bimodal["several"]["modes"]) == pytest.approx([0.0, 3.0], abs=0.05)
+    assert bimodal["vsbc"]["quantities"]["x"]["p_value"] < 0.05
+    assert bimodal["kl_p_q"]["exact"] > 10
+    assert bimodal["kl_p_q"]["psis"] < 1
 
 
 def test_khat_is_invariant(numbers):
@@ -156,5 +158,5 @@ def test_a_calibration_without_a_mean_says_so(numbers):
 
 def test_a_figure_is_the_same_file_every_time(out, results):
     result = results[0]
-    kept = (out / f"{result.label}.svg").read_text()
-    assert as_svg(result.experiment.draw, result.numbers) == kept
+    picture = (out / f"{result.label}.svg").read_text()
+    assert as_svg(result.experiment.draw, result.numbers) == picture

@@ -1,4 +1,4 @@
-"""Where the leukemia data come from, and what is said when they cannot be had."""
+"""Where the leukemia data come from, and the errors when they cannot be read."""
 
 import json
 

@@ -35,13 +35,15 @@ def test_simulated_statistics_have_the_law_of_those_of_simulated_outcomes(proble
     beta, sigma = np.array([0.2, 0.4, -0.6]), 1.5
     with jax.enable_x64(True):
         law = LeastSquares(jax.numpy.asarray(beta), sigma, jax.numpy.asarray(gram), 50)
-        drawn = np.asarray(law.sample(jax.random.key(0), (20_000,)))
+        simulated = np.asarray(law.sample(jax.random.key(0), (20_000,)))
     rng = np.random.default_rng(2)
     y = design @ beta + sigma * rng.normal(size=(20_000, 50))
     estimates = np.linalg.solve(gram, design.T @ y.T).T
     residuals = ((y - estimates @ design.T) ** 2).sum(axis=1)
     plain = np.column_stack([estimates, residuals])
     errors = plain.std(axis=0) / np.sqrt(20_000)
-    assert (np.abs(drawn.mean(axis=0) - plain.mean(axis=0)) < 6 * errors).all()
-    np.testing.assert_allclose(np.cov(drawn[:, :3].T), np.cov(plain[:, :3].T), rtol=0.08, atol=2e-3)
-    assert drawn[:, 3].std() == pytest.approx(plain[:, 3].std(), rel=0.05)
+    assert (np.abs(simulated.mean(axis=0) - plain.mean(axis=0)) < 6 * errors).all()
+    np.testing.assert_allclose(
+        np.cov(simulated[:, :3].T), np.cov(plain[:, :3].T), rtol=0.08, atol=2e-3
+    )
+    assert simulated[:, 3].std() == pytest.approx(plain[:, 3].std(), rel=0.05)

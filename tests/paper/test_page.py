@@ -8,7 +8,7 @@ import pytest
 
 from vicheck.paper.catalogue import NAMES
 from vicheck.paper.drawing import as_svg
-from vicheck.paper.fig7 import _best, _valley
+from vicheck.paper.fig7 import _valley, summarise
 from vicheck.paper.page import as_html, as_markdown, claims_of
 from vicheck.paper.results import read_results
 
@@ -40,10 +40,11 @@ def test_the_page_is_what_the_numbers_give(results):
     assert (DOCS / "index.md").read_text() == as_markdown(results)
 
 
+@pytest.mark.slow
 def test_the_figures_are_what_the_numbers_give(results):
     for each in results:
-        kept = (DOCS / f"{each.label}.svg").read_text()
-        assert as_svg(each.experiment.draw, each.numbers) == kept, each.label
+        picture = (DOCS / f"{each.label}.svg").read_text()
+        assert as_svg(each.experiment.draw, each.numbers) == picture, each.label
 
 
 def test_the_claims_that_must_hold_do(results):
@@ -62,12 +63,10 @@ def test_the_directions_of_figure_6_hold_with_the_printed_priors(results):
 def test_figure_7_shows_the_missing_mode_and_a_khat_far_above_the_threshold(results):
     (numbers,) = (each.numbers for each in results if each.label == "fig7")
     assert min(one["khat"] for one in numbers["converged"]) > 2.0
-    log_lambda = np.array(numbers["nuts"]["draws"]["log_lambda"])
-    valley = _valley(log_lambda.ravel())
-    assert 3.0 < valley < 9.0
-    assert 0.1 < (log_lambda > valley).mean() < 0.9
+    assert 3.0 < numbers["nuts"]["valley"] < 9.0
+    assert 0.1 < np.mean(numbers["nuts"]["right_by_chain"]) < 0.9
     for way in ("converged", "stan"):
-        share = (np.array(_best(numbers, way)["draws"]["log_lambda"]) > valley).mean()
+        share = numbers[f"best_{way}"]["right"]
         assert share < 0.05 or share > 0.95
 
 
@@ -78,6 +77,28 @@ def test_a_valley_lies_between_two_modes_or_nowhere():
     assert _valley(np.linspace(-1.0, 1.0, 1000) ** 3) is None
 
 
+def test_figure_7_keeps_what_it_shows_of_the_draws():
+    rng = np.random.default_rng(0)
+    log_lambda = np.stack([rng.normal(centre, 1.0, (1000,)) for centre in (0.0, 10.0)])
+    draws = {"beta": rng.normal(0.0, 0.1, (2, 1000)), "log_tau": log_lambda}
+    nuts = {"chains": 2, "draws": draws | {"log_lambda": log_lambda}}
+    own = {"beta": [0.5, 2.0, 3.0, 4.0], "log_lambda": [0.0, 1.0, 2.0, 9.0], "log_tau": [1.0, 2.0]}
+    worse = {"elbo": -9.0, "draws": own | {"beta": [0.0], "log_lambda": [9.0, 9.5]}}
+    runs = [worse, {"elbo": -1.0, "draws": own}, {"elbo": None, "draws": worse["draws"]}]
+    numbers = summarise(nuts, {"converged": runs})
+    assert numbers["converged"] == [{"elbo": -9.0}, {"elbo": -1.0}, {"elbo": None}]
+    np.testing.assert_allclose(numbers["nuts"]["right_by_chain"], [0.0, 1.0], atol=0.01)
+    assert "draws" not in numbers["nuts"]
+    best = numbers["best_converged"]
+    assert (best["right"], best["large"]) == (0.25, 0.75)
+    assert best["curves"]["beta"].sum() == 1.0
+    curve = numbers["nuts"]["curves"]["log_lambda"]
+    grid = np.linspace(curve["low"], curve["high"], len(curve["density"]))
+    assert np.trapezoid(curve["density"], grid) == pytest.approx(1.0, abs=0.01)
+    assert curve["density"] @ grid / curve["density"].sum() == pytest.approx(5.0, abs=0.1)
+
+
+@pytest.mark.slow
 def test_the_page_stands_alone(results):
     page = as_html(results[:3])  # drawing all takes a minute, and adds nothing
     links = re.findall(r'(?:src|href)="([^"]{0,10})', page)

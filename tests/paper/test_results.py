@@ -1,6 +1,7 @@
 """Runs of experiments can be interrupted, go on, and lose nothing."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from vicheck.errors import InputFileError, StoreError
 from vicheck.paper import results
 from vicheck.paper.catalogue import NAMES, choose
 from vicheck.paper.drawing import new_figure
-from vicheck.paper.experiment import Experiment, Run, write_json
+from vicheck.paper.experiment import Experiment, Run, read_json, write_json
 from vicheck.paper.results import read_results, run_experiment
 
 
@@ -28,11 +29,15 @@ def counted(monkeypatch):
         pieces = [run.piece(f"piece-{i}", lambda i=i: piece(i)) for i in range(3)]
         return {"source": state["source"], "pieces": pieces}
 
-    made = Experiment(
-        "fig1", "three pieces", compute, lambda numbers: new_figure(1, 1)[0],
-        lambda numbers: "caption", lambda numbers: [], "another way", uses_leukemia=True,
-    )  # fmt: skip
-    monkeypatch.setattr(results, "experiment", lambda name: made)
+    def experiment(name):
+        """Return an experiment on its own, or one of two that share their numbers."""
+        return Experiment(
+            name, "three pieces", compute, lambda numbers: new_figure(1, 1)[0],
+            lambda numbers: "caption", lambda numbers: [], "another way",
+            uses_leukemia=True, shared="" if name == "fig1" else "three",
+        )  # fmt: skip
+
+    monkeypatch.setattr(results, "experiment", experiment)
     return state
 
 
@@ -63,10 +68,10 @@ def test_what_is_finished_is_not_run_again(counted, tmp_path):
 def test_a_quick_run_does_not_overwrite_a_full_one(counted, tmp_path):
     counted["source"] = "file"
     run_experiment("fig1", tmp_path, silent, data="leukemia.npz")
-    kept = (tmp_path / "fig1.json").read_bytes()
+    before = (tmp_path / "fig1.json").read_bytes()
     with pytest.raises(StoreError, match="holds a full run of fig1, and a quick run of fig1"):
         run_experiment("fig1", tmp_path, silent, quick=True)
-    assert (tmp_path / "fig1.json").read_bytes() == kept
+    assert (tmp_path / "fig1.json").read_bytes() == before
 
 
 def test_a_run_on_real_data_does_not_go_on_from_synthetic_ones(counted, tmp_path):
@@ -84,6 +89,34 @@ def test_the_scripted_variant_lies_beside_the_printed_one(counted, tmp_path):
     assert counted["computed"] == [0, 1, 2, 0, 1, 2]
 
 
+def test_numbers_that_two_experiments_show_are_computed_and_written_once(counted, tmp_path):
+    first = run_experiment("fig3", tmp_path, silent)
+    shutil.rmtree(tmp_path / ".pieces")
+    second = run_experiment("fig4", tmp_path, silent)
+    assert counted["computed"] == [0, 1, 2]
+    assert second.is_new
+    assert second.numbers == first.numbers
+    assert [each.numbers for each in read_results(tmp_path)] == [first.numbers] * 2
+    for name in ("fig3", "fig4"):
+        record = json.loads((tmp_path / f"{name}.json").read_text())
+        assert record["numbers_in"] == "three.json"
+        assert "numbers" not in record
+
+
+def test_shared_numbers_of_other_settings_are_not_used(counted, tmp_path):
+    run_experiment("fig3", tmp_path, silent)
+    run_experiment("fig4", tmp_path, silent, as_scripted=True)
+    assert counted["computed"] == [0, 1, 2, 0, 1, 2]
+    assert (tmp_path / "three-as-scripted.json").exists()
+
+
+def test_shared_numbers_that_are_gone_are_named(counted, tmp_path):
+    run_experiment("fig3", tmp_path, silent)
+    (tmp_path / "three.json").unlink()
+    with pytest.raises(InputFileError, match=r"three\.json, which is not there; remove fig3\.json"):
+        run_experiment("fig4", tmp_path, silent)
+
+
 def test_a_damaged_file_is_named(counted, tmp_path):
     run_experiment("fig1", tmp_path, silent)
     (tmp_path / "fig1.json").write_text("{")
@@ -99,6 +132,24 @@ def test_numbers_are_written_as_strict_json(tmp_path):
     assert json.loads(path.read_text()) == {
         "a": 0.333333, "b": [None, None], "c": [0, 1], "d": "x, y",
     }  # fmt: skip
+
+
+def test_runs_are_written_as_columns_and_read_back_as_they_were(tmp_path):
+    runs = [
+        {"khat": 0.5, "status": "CONVERGED", "means": {"mu": 1.5, "tau": None}},
+        {"khat": None, "status": "FAILED", "means": {"mu": 2.0, "tau": 3.0}},
+    ]
+    content = {
+        "runs": runs, "one": runs[:1], "none": [], "mixed": [{"a": 1}, {"b": 2}],
+        "lists": [[1, 2], [3]], "text": ["a, [b]", "{c}"], "empty": {}, "nothing": [{}, {}],
+    }  # fmt: skip
+    path = tmp_path / "numbers.json"
+    write_json(path, content)
+    assert read_json(path) == content
+    written = json.loads(path.read_text())
+    assert written["runs"]["columns"]["khat"] == [0.5, None]
+    assert written["runs"]["columns"]["means"]["columns"]["tau"] == [None, 3.0]
+    assert written["one"] == runs[:1]
 
 
 def test_names_are_chosen_in_the_order_of_the_paper():

@@ -22,6 +22,8 @@ from tests.report.pages import (
 )
 from vicheck.report.tables import ROWS_SHOWN
 
+pytestmark = pytest.mark.slow
+
 LEVELS = {"good": "good", "usable": "usable", "bad": "unreliable", "none": "none"}
 ALL = ("good", "bad", "vsbc", "both", "large", "nasty")
 

@@ -129,6 +129,7 @@ def test_how_it_was_made_can_be_repeated(tmp_path):
     assert "vicheck.vsbc(model, family=&#39;mean_field&#39;" in report_html(calibration=some)
 
 
+@pytest.mark.slow
 def test_a_fit_of_our_own_is_repeated_by_its_line(of_fit):
     again = eval(of_fit.provenance.code, {"vicheck": vicheck, "model": of_fit_model()})
     assert np.array_equal(again.log_ratios, of_fit.log_ratios)

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.calibration.made import calibration
+from tests.results.saving import assert_a_failed_save_leaves_the_old_file
 from vicheck.errors import InputFileError
 from vicheck.results import calibration_archive
 from vicheck.results.archive import decode_arrays, encode_arrays
@@ -188,6 +189,7 @@ def test_saving_loses_nothing(tmp_path, statuses):
     assert [path.name for path in tmp_path.iterdir()] == ["vsbc.npz"]
 
 
+@pytest.mark.slow
 def test_the_same_content_gives_the_same_bits(some, tmp_path):
     """Also in another process, and after a round trip."""
     some.save(tmp_path / "one.npz")
@@ -206,17 +208,7 @@ def test_the_same_content_gives_the_same_bits(some, tmp_path):
 
 def test_a_failed_save_leaves_the_old_file(some, tmp_path, monkeypatch):
     path = tmp_path / "vsbc.npz"
-    some.save(path)
-    before = path.read_bytes()
-
-    def refuse(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("vicheck.files.durable.os.fsync", refuse)
-    with pytest.raises(OSError, match="No space left"):
-        calibration().save(path)
-    assert path.read_bytes() == before
-    assert [each.name for each in tmp_path.iterdir()] == ["vsbc.npz"]
+    assert_a_failed_save_leaves_the_old_file(path, some, calibration(), monkeypatch)
 
 
 @pytest.mark.parametrize("damage", ["other", "empty", "text", "cut", "flipped", "array"])

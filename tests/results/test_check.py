@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vicheck
+from tests.results.saving import assert_a_failed_save_leaves_the_old_file
 from vicheck.errors import InputFileError
 from vicheck.paper import models
 from vicheck.results.archive import decode_arrays, encode_arrays
@@ -169,17 +170,7 @@ def test_the_same_check_gives_the_same_bits(of_fit, tmp_path):
 
 def test_a_failed_save_leaves_the_old_file(checked, of_fit, tmp_path, monkeypatch):
     path = tmp_path / "check.npz"
-    checked.save(path)
-    before = path.read_bytes()
-
-    def refuse(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("vicheck.files.durable.os.fsync", refuse)
-    with pytest.raises(OSError, match="No space left"):
-        of_fit.save(path)
-    assert path.read_bytes() == before
-    assert [each.name for each in tmp_path.iterdir()] == ["check.npz"]
+    assert_a_failed_save_leaves_the_old_file(path, checked, of_fit, monkeypatch)
 
 
 def test_a_file_of_before_the_checksum_says_so(tmp_path):

@@ -66,6 +66,7 @@ def change_global(value, monkeypatch, name="PRIOR_SD"):
     monkeypatch.setitem(globals(), name, value)
 
 
+@pytest.mark.slow
 def test_a_changed_global_is_seen_by_fit_check_density_and_reference(monkeypatch):
     model = vicheck.from_numpyro(with_global, observed=("outcome",), outcome=Y)
     means, densities, references = [], [], []
@@ -129,6 +130,7 @@ def test_a_check_says_when_the_model_has_changed_since_the_fit(monkeypatch):
     assert "has changed since it was fitted" in str(checked)
 
 
+@pytest.mark.slow
 def test_stochastic_solvers_see_a_changed_global(monkeypatch):
     model = vicheck.from_log_density(density_with_global, jnp.zeros(()))
     for solver, options in (("stochastic", {"num_steps": 2000}), ("stan_advi", {})):
@@ -174,6 +176,7 @@ def test_programs_that_differ_share_nothing():
     assert values == [2.0, 4.0, 6.0]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux lists memory maps")
 def test_code_of_fresh_closures_is_freed(monkeypatch):
     monkeypatch.setattr(compiling, "MOST_KEPT", 8)

@@ -97,6 +97,7 @@ def test_bias_is_the_median_error_in_sds(rng):
     assert found.low < found.sds < found.high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num", [6, 25, 100, 1000])
 def test_interval_of_bias_covers(num):
     rng = np.random.default_rng(num)

@@ -46,6 +46,7 @@ def test_only_one_of_the_problems_is_large():
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_rows", [SMALL, LARGE], ids=["Newton", "quasi-Newton"])
 @pytest.mark.parametrize("log_sigma", [-3.0, 3.0])
 def test_the_climb_ends_near_the_mode_with_the_curvature_there(num_rows, log_sigma):
@@ -75,6 +76,7 @@ def test_no_steps_give_the_curvature_at_the_start(num_rows):
     np.testing.assert_allclose(curvature.precisions, scale**2 * np.diag(positive), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_large_regression_starts_at_its_mode():
     """So that hardly anything is left to be done: three rounds on 32 and 64 draws."""
     model, _ = regression(LARGE, log_sigma=-3.0)

@@ -47,6 +47,7 @@ def test_a_wrong_scale_is_named(normal):
     assert result.p_value < 0.01
 
 
+@pytest.mark.slow
 def test_optima_are_rejected_as_rarely_as_promised():
     """An optimum with noisy gradients: of 100 tests at 5% at most 10 may reject (p = 0.011)."""
     model = vicheck.from_log_density(lambda x: -jnp.sum(jnp.cosh(x)), np.zeros(4))

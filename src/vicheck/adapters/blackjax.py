@@ -10,11 +10,12 @@ import jax
 import numpy as np
 
 from vicheck.adapters.distributions import named
+from vicheck.adapters.log_density import from_log_density
 from vicheck.adapters.precision import in_double
 from vicheck.draws import Approximation, Draws
 from vicheck.errors import require_extra
 from vicheck.evaluation import log_densities
-from vicheck.model import Model, double_precision, from_log_density
+from vicheck.model import Model, double_precision
 
 __all__ = ["draws_of_state"]
 

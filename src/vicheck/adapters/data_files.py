@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.errors import InputFileError, UnreadableError
+from vicheck.files.csv_reader import parse_csv, parse_number
 from vicheck.files.json_reader import parse_json
 from vicheck.files.numpy_reader import NPY_MAGIC, NpzFile
 
@@ -124,65 +123,36 @@ def _read_npz(content: bytes, name: str) -> dict[str, Any]:
 
 
 def _read_csv(content: bytes, name: str) -> dict[str, Any]:
-    try:
-        lines = content.decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise InputFileError(f"{name} is no text: it starts with {content[:8]!r}") from None
-    rows = [
-        (number, _cells(line, number, name))
-        for number, line in enumerate(lines, start=1)
-        if line.strip() and not line.lstrip().startswith("#")
-    ]
-    if len(rows) < 2:
+    file = parse_csv(content, name)
+    if len(file.lines) < 2:
         raise InputFileError(
-            f"{name} must hold a header and at least one row, got {len(rows)} lines"
+            f"{name} must hold a header and at least one row, got {len(file.lines)} lines"
         )
-    (_, header), *body = rows
+    header, body = file.cells(file.lines[0]), file.lines[1:]
     for key in header:
-        if _number(key) is not None:
+        if parse_number(key) is not None:
             raise InputFileError(f"{name} must start with a line of names, got {key!r} in it")
     key, count = Counter(header).most_common(1)[0]
     if count > 1:
         raise InputFileError(f"{name} has {count} columns called {key!r}")
     if "" in header[1:]:
         raise InputFileError(f"{name}: column {header.index('', 1) + 1} has no name")
-    for number, cells in body:
-        if len(cells) != len(header):
-            raise InputFileError(
-                f"{name}, line {number}: expected {len(header)} values, got {len(cells)}"
-            )
+    file.require_width(body, len(header))
+    rows = [(line.number, file.cells(line)) for line in body]
     return {
-        key: _column([(number, cells[i]) for number, cells in body], key, name)
+        key: _column([(number, cells[i]) for number, cells in rows], key, name)
         for i, key in enumerate(header)
         if key
     }
 
 
-def _cells(line: str, number: int, name: str) -> list[str]:
-    try:
-        return [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True))]
-    except csv.Error as error:
-        raise InputFileError(f"{name}, line {number}: {error}") from None
-
-
 def _column(cells: list[tuple[int, str]], key: str, name: str) -> NDArray[Any]:
+    """Return a column; unlike `CsvFile.numbers` this keeps whole numbers whole."""
     values = []
     for number, cell in cells:
-        value = _number(cell)
+        value = parse_number(cell)
         if value is None:
             what = f"{cell!r} is not a number" if cell else "the cell is empty"
             raise InputFileError(f"{name}, line {number}, column {key!r}: {what}")
         values.append(value)
     return np.array(values)
-
-
-def _number(text: str) -> int | float | None:
-    if "_" in text:
-        return None
-    with suppress(ValueError):
-        whole = int(text)
-        if -(2**63) <= whole < 2**63:
-            return whole
-    with suppress(ValueError):
-        return float(text)
-    return None

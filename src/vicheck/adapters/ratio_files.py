@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.errors import InputFileError, UnreadableError, require_extra
+from vicheck.files.csv_reader import parse_csv, parse_number
 from vicheck.files.numpy_reader import NPY_MAGIC, NpzFile, explained, most_expanded, read_npy
 
 __all__ = ["read_log_ratios"]
@@ -147,72 +147,17 @@ def _read_parquet(content: bytes, name: str, wanted: Columns | None) -> list[NDA
 
 
 def _read_csv(content: bytes, name: str, wanted: Columns | None) -> list[NDArray[Any]]:
-    try:
-        lines = content.decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise InputFileError(
-            f"{name} is none of .npy, .npz, .csv and .parquet: it starts with {content[:8]!r}"
-        ) from None
-    numbered = [(i, line) for i, line in enumerate(lines, start=1) if _holds_data(line)]
-    if not numbered:
-        raise InputFileError(f"{name} holds no data, only comments")
-    try:
-        return _columns_of_csv(numbered, name, wanted)
-    except csv.Error as error:
-        raise InputFileError(f"{name} is not a readable CSV file: {error}") from None
-
-
-def _columns_of_csv(
-    numbered: list[tuple[int, str]], name: str, wanted: Columns | None
-) -> list[NDArray[Any]]:
-    first = _cells(numbered[0][1])
-    header = [] if any(_is_number(cell) for cell in first) else first
+    file = parse_csv(content, name, not_text="is none of .npy, .npz, .csv and .parquet")
+    file.require_lines()
+    first = file.cells(file.lines[0])
+    header = [] if any(parse_number(cell) is not None for cell in first) else first
     names = header or [str(column) for column in range(len(first))]
     chosen = [names.index(key) for key in _choose(names, wanted, name)]
-    draws = numbered[1:] if header else numbered
+    draws = file.lines[1:] if header else file.lines
     if not draws:
         raise InputFileError(f"{name} has a header but no draws")
-    for number, line in draws:
-        # Counting commas is quick; only a quoted one needs the reader.
-        if line.count(",") + 1 != len(first) and len(_cells(line)) != len(first):
-            raise InputFileError(
-                f"{name}, line {number}: expected {len(first)} values, got {len(_cells(line))}"
-            )
-    body = [line for _, line in draws]
-    try:
-        table = np.loadtxt(
-            body, delimiter=",", comments="#", quotechar='"', ndmin=2, usecols=chosen
-        )
-    except ValueError as error:
-        raise InputFileError(_find_text(draws, chosen, name) or f"{name}: {error}") from None
-    return list(table.T)
-
-
-def _find_text(draws: list[tuple[int, str]], columns: list[int], name: str) -> str:
-    """Say where something stands in one of the columns that is not a number."""
-    for number, line in draws:
-        cells = _cells(line)
-        for column in columns:
-            if not _is_number(cells[column]):
-                cell = cells[column]
-                return f"{name}, line {number}, column {column + 1}: {cell!r} is not a number"
-    return ""
-
-
-def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True))]
-
-
-def _holds_data(line: str) -> bool:
-    return bool(line.strip()) and not line.lstrip().startswith("#")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    file.require_width(draws, len(first))
+    return list(file.numbers(draws, chosen).T)
 
 
 def _as_vector(values: NDArray[Any], name: str) -> Floats:

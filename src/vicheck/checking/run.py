@@ -21,9 +21,9 @@ from vicheck.stats.growth import khat_growth
 from vicheck.stats.psis import as_vector, psis_quietly
 
 if TYPE_CHECKING:
-    from vicheck.nuts import Reference
     from vicheck.quantities import Spec
     from vicheck.results.fit import Fit
+    from vicheck.results.reference import Reference
 
 __all__ = ["check", "check_draws", "is_drawn_from"]
 
@@ -288,13 +288,13 @@ def _typed(quantities: Spec | None, reference: Any, test_data: Any) -> dict[str,
 def _scale_notes(arrays: Mapping[str, Floats], log_q: Floats) -> tuple[str, ...]:
     """Say so when log_q is seen to be a density of parameters on their own scale."""
     from vicheck.model import labels
-    from vicheck.stats.constraint_search import is_on_constrained_scale
+    from vicheck.stats.density_scale import columns_on_their_own_scale
 
     size = sum(array[0].size for array in arrays.values()) if len(log_q) else 0
     if size > _MOST_COLUMNS or not len(log_q):
         return ()
     columns = np.concatenate([a[:_SEEN].reshape(len(a[:_SEEN]), -1) for a in arrays.values()], 1)
-    constrained = is_on_constrained_scale(columns, log_q[:_SEEN])
+    constrained = columns_on_their_own_scale(columns, log_q[:_SEEN])
     if not constrained:
         return ()
     names = labels({name: array.shape[1:] for name, array in arrays.items()})

@@ -14,8 +14,8 @@ from vicheck.model import labels
 from vicheck.stats.psis import psis_khat
 
 if TYPE_CHECKING:
-    from vicheck.nuts import Reference
     from vicheck.results.check import Check
+    from vicheck.results.reference import Reference
 
 __all__ = ["errors_against", "marginal_khat"]
 

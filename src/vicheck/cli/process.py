@@ -23,6 +23,7 @@ __all__ = ["main"]
 _PATIENCE = 5.0
 """Seconds that a command has to end by itself after Ctrl-C: compiling cannot be interrupted."""
 _SHOW_CURSOR = "\x1b[?25h"
+_ENDING, _ANNOUNCED = threading.RLock(), threading.Event()
 
 
 def main() -> NoReturn:
@@ -57,7 +58,11 @@ def _run() -> int:
 
 
 def _interrupted() -> int:
-    _say("interrupted")
+    """Say it once: the command and the thread that watches may both come here."""
+    with _ENDING:
+        if not _ANNOUNCED.is_set():
+            _say("interrupted")
+            _ANNOUNCED.set()
     return INTERRUPTED
 
 

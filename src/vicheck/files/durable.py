@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all, and that last through a power loss."""
+"""Files that exist as a whole or not at all, and that survive a power loss."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")
 
 @contextmanager
 def whole_file(path: Path, *, overwrite: bool = True) -> Iterator[IO[bytes]]:
-    """Open a file to write that gets its name when the block ends, with all that is in it.
+    """Open a file for writing that gets its name when the block ends, complete.
 
-    If anything fails nothing of it stays, and an old file of that name is as it was. A file that
-    takes the place of another has its mode, and its owner where the system lets us; other hard
-    links go on naming the old one. A symbolic link stays, and what it leads to is written. What
-    is no regular file, such as a device or a pipe, stays too: all is written to it at the end.
+    If anything fails, nothing of it remains, and an old file of that name is unchanged. A file that
+    takes the place of another has its mode, and its owner where the system allows it; other hard
+    links keep the old content. A symbolic link stays, and its target is written. What is not
+    a regular file, such as a device or a pipe, stays too: everything is written to it at the end.
 
     Parameters
     ----------
     path
-        The name that the file gets at last; its directory must exist.
+        The name that the file gets in the end; its directory must exist.
     overwrite
-        Whether it may take the place of another; `FileExistsError` otherwise.
+        Whether it may replace another file; `FileExistsError` otherwise.
     """
     old = _status(path) if overwrite else None
     if old is not None and not stat.S_ISREG(old.st_mode):
@@ -63,7 +63,7 @@ def whole_file(path: Path, *, overwrite: bool = True) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def new_file(path: Path, *, like: os.stat_result | None = None) -> Iterator[IO[bytes]]:
-    """Open a file to write that must not exist yet; if the block fails, nothing of it stays.
+    """Open a file for writing that must not exist yet; if the block fails, nothing of it remains.
 
     With ``like`` it has the mode, and where possible the owner, of another from the start.
     """
@@ -82,7 +82,7 @@ def new_file(path: Path, *, like: os.stat_result | None = None) -> Iterator[IO[b
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory that lasts, with its parents, unless it is there."""
+    """Make a directory durably, with its parents, unless it exists."""
     absent = [part for part in (path, *path.parents) if not part.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for part in absent:
@@ -90,17 +90,17 @@ def make_directory(path: Path) -> None:
 
 
 def is_temporary(path: Path) -> bool:
-    """Whether this is the name of a file that `whole_file` had not finished."""
+    """Whether this is the name of a file that `whole_file` did not finish."""
     return _TEMPORARY.fullmatch(path.name) is not None
 
 
 def older_than(path: Path, seconds: float) -> bool:
-    """Whether nobody has written to a file for so long."""
+    """Whether a file was last written more than so many seconds ago."""
     return time.time() - path.stat().st_mtime > seconds
 
 
 def remove_if_possible(path: Path) -> None:
-    """Remove a file, if it is there and the system lets us."""
+    """Remove a file, if it exists and the system allows it."""
     with suppress(OSError):
         path.unlink()
 
@@ -115,18 +115,18 @@ def _status(path: Path) -> os.stat_result | None:
 
 @contextmanager
 def _written_at_the_end(path: Path, old: os.stat_result) -> Iterator[IO[bytes]]:
-    """Collect what is written in memory, where writers can seek, and then write it in place."""
+    """Collect everything in memory, where writers can seek, and then write it in place."""
     if stat.S_ISDIR(old.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     memory = io.BytesIO()
     yield memory
-    # Without O_CREAT: should it be gone by now, no file is left in its place.
+    # Without O_CREAT: if it is gone by now, no file is created in its place.
     with open(os.open(path, os.O_WRONLY), "wb") as file:
         file.write(memory.getbuffer())
 
 
 def _make_alike(path: Path, other: os.stat_result) -> None:
-    """Give a file the owner, as far as the system lets us, and the mode of another."""
+    """Give a file the mode of another and, as far as the system allows it, its owner."""
     for user, group in ((-1, other.st_gid), (other.st_uid, -1)):
         with suppress(OSError, AttributeError):  # Windows has no owners of this kind
             os.chown(path, user, group)
@@ -143,7 +143,7 @@ def _name_without_overwriting(temporary: Path, path: Path) -> None:
 
 
 def _sync_directory(directory: Path) -> None:
-    """Make new names last, where the system can."""
+    """Make new names durable, where the system can."""
     try:
         descriptor = os.open(directory, os.O_RDONLY)
     except OSError:  # Windows opens no directories

@@ -1,4 +1,4 @@
-"""JSON, whoever has written it."""
+"""JSON, whoever wrote it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["parse_json"]
 _DEEPEST = 50
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _LARGEST = 2**1023
-"""Whole numbers from here on are no floats any more."""
+"""Whole numbers from here on do not fit into a float."""
 
 
 def parse_json(content: bytes | str) -> Any:
-    """Return what JSON says, if it is no deeper, and its numbers are no larger, than can be used.
+    """Return the value of JSON text, unless it is too deep, or its numbers too large, to be used.
 
     Raises
     ------
     UnreadableError
-        If it is no JSON, names an entry twice, or is extreme.
+        If it is not JSON, names an entry twice, or is too deep or large.
     """
     try:
         text = content if isinstance(content, str) else content.decode("utf-8-sig")
@@ -50,7 +50,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _require_whole_characters(value: Any, text: str) -> None:
-    """Refuse halves of pairs, which JSON can name but which nobody can print."""
+    """Refuse unpaired surrogates, which JSON can express but nobody can print."""
     if not _HALF.search(text):
         return
     try:

@@ -1,4 +1,4 @@
-"""Arrays from NumPy's files, whoever has written them: none gets more memory than it can fill."""
+"""Arrays from NumPy's files, whoever wrote them: none gets more memory than it can fill."""
 
 from __future__ import annotations
 
@@ -71,19 +71,19 @@ def _header(content: bytes) -> tuple[np.dtype[Any], tuple[int, ...], Any, int]:
         raise UnreadableError("has a header that is cut off, or of an unknown version")
     start = 8 + width
     length = int.from_bytes(content[8:start], "little")
-    found = _HEADER.fullmatch(content[start : start + min(length, _LONGEST_HEADER)])
-    if found is None or len(found[0]) != length:
+    match = _HEADER.fullmatch(content[start : start + min(length, _LONGEST_HEADER)])
+    if match is None or len(match[0]) != length:
         raise UnreadableError("has a header that is damaged, or not that of plain numbers or text")
-    code = found["dtype"].decode()
+    code = match["dtype"].decode()
     if code[1] == "O":
         raise UnreadableError("holds Python objects, which are not read")
     with explained():
         dtype = np.dtype(code)
-        parts = (part.strip(" L") for part in found["shape"].decode().split(","))
+        parts = (part.strip(" L") for part in match["shape"].decode().split(","))
         shape = tuple(int(part) for part in parts if part)
     if dtype.kind not in _PLAIN_KINDS or not dtype.itemsize:
         raise UnreadableError(f"holds neither numbers nor text, but type {code}")
-    return dtype, shape, "F" if found["order"] == b"True" else "C", start + length
+    return dtype, shape, "F" if match["order"] == b"True" else "C", start + length
 
 
 class NpzFile:

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 import vicheck
-from vicheck.paper.calibrating import calibrate, describe, direction_of
+from vicheck.paper.calibrations import calibrate, describe, direction_of
 from vicheck.paper.drawing import COLORS, draw_probabilities, new_figure
 from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, Run
 from vicheck.paper.models import two_modes
@@ -89,14 +89,13 @@ def _caption(numbers: Numbers) -> str:
     return (
         f"q sits on one mode of 0.8 N(0, 0.2) + 0.2 N(3, 0.2) and has khat {numbers['khat']:.2f}. "
         f"KL(p, q) is {kl['exact']:.1f} nats, and {kl['psis']:.2f} when it is estimated by PSIS "
-        "from "
-        f"the draws of q. VSBC: x {describe(numbers['vsbc'], 'x')}."
+        f"from the draws of q. VSBC: x {describe(numbers['vsbc'], 'x')}."
     )
 
 
 def _claims(numbers: Numbers) -> list[Claim]:
     several, kl = numbers["several"], numbers["kl_p_q"]
-    found = several["modes"] is not None
+    has_modes = several["modes"] is not None
     sees = direction_of(numbers["vsbc"], "x") != "none"
     return [
         Claim(
@@ -115,9 +114,9 @@ def _claims(numbers: Numbers) -> list[Claim]:
                 "modes at " + ", ".join(f"{mode:.2f}" for mode in several["modes"])
                 + f", masses {', '.join(f'{mass:.2f}' for mass in several['masses'])}; "
                 f"missed by q {several['missed']:.1%}; verdict {several['level']}"
-            ) if found else "not found",
-            Outcome.HOLDS if found and several["level"] == "unreliable" else Outcome.FAILS,
-            "`fit` starts at several places by default and `check` pools what they found.",
+            ) if has_modes else "not found",
+            Outcome.HOLDS if has_modes and several["level"] == "unreliable" else Outcome.FAILS,
+            "`fit` starts at several places by default, and `check` pools the modes they lead to.",
         ),
         Claim(
             "Section 5.1",

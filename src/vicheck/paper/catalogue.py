@@ -30,23 +30,23 @@ PROPOSALS = (
 
 def experiment(name: str) -> Experiment:
     """Return the experiment of a name."""
-    found: Experiment = import_module(f"vicheck.paper.{name.lower()}").EXPERIMENT
-    return found
+    chosen: Experiment = import_module(f"vicheck.paper.{name.lower()}").EXPERIMENT
+    return chosen
 
 
 def choose(names: Iterable[str]) -> list[str]:
-    """Return the names meant, in the order of the paper, or say what there is.
+    """Return the experiments asked for, in the order of the paper.
 
     Raises
     ------
     ValueError
-        For a name that is not known.
+        For an unknown name; the message lists those there are.
     """
-    known = {name.lower(): name for name in NAMES}
+    by_lower_case = {name.lower(): name for name in NAMES}
     wanted = [name.lower() for name in names]
-    unknown = [name for name in wanted if name not in known and name != "all"]
+    unknown = [name for name in wanted if name not in by_lower_case and name != "all"]
     if unknown:
         raise ValueError(
             f"there is no experiment {', '.join(unknown)}: there are {', '.join(NAMES)}, or all"
         )
-    return [name for key, name in known.items() if "all" in wanted or key in wanted]
+    return [name for key, name in by_lower_case.items() if "all" in wanted or key in wanted]

@@ -89,8 +89,8 @@ def logistic_plane(design: Floats, outcome: Floats, size: int = 161) -> Logistic
         margins = (design * signs[:, None]) @ points.T
         return -np.logaddexp(0.0, -margins).sum(axis=0)
 
-    found = minimize(lambda beta: -log_density(beta[None])[0], np.zeros(2), method="BFGS")
-    chances = expit(design @ found.x)
+    optimum = minimize(lambda beta: -log_density(beta[None])[0], np.zeros(2), method="BFGS")
+    chances = expit(design @ optimum.x)
     curvature = (design * (chances * (1 - chances))[:, None]).T @ design
     if not np.linalg.eigvalsh(curvature).min() > 1e-6:
         raise ValueError("the classes can be separated: a flat prior gives no posterior")
@@ -99,7 +99,7 @@ def logistic_plane(design: Floats, outcome: Floats, size: int = 161) -> Logistic
     while radius < 100:
         ticks = np.linspace(-radius, radius, size)
         plane = np.stack(np.meshgrid(ticks, ticks, indexing="ij"), axis=-1)
-        points = found.x + plane.reshape(-1, 2) @ axes.T
+        points = optimum.x + plane.reshape(-1, 2) @ axes.T
         values = log_density(points)
         weights = np.exp(values - logsumexp(values))
         border = np.abs(plane).max(axis=-1).ravel() > ticks[-2]

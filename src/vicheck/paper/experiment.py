@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -27,9 +26,9 @@ __all__ = [
     "Outcome",
     "Run",
     "as_plain",
-    "known",
+    "defined_values",
+    "describe_band",
     "read_json",
-    "tell_band",
     "write_json",
 ]
 
@@ -50,8 +49,8 @@ class Outcome(StrEnum):
     @classmethod
     def across(cls, parts: Iterable[bool]) -> Outcome:
         """Return the outcome of a claim that has parts, each of which holds or does not."""
-        held = list(parts)
-        return cls.HOLDS if all(held) else cls.IN_PART if any(held) else cls.FAILS
+        holds = list(parts)
+        return cls.HOLDS if all(holds) else cls.IN_PART if any(holds) else cls.FAILS
 
 
 @dataclass(frozen=True)
@@ -82,16 +81,21 @@ class Experiment:
     """How the authors' scripts differ from the text, where that changes a number."""
     uses_leukemia: bool = False
     """Whether it needs the leukemia data, or something like them."""
-    pieces_of: str = ""
-    """Another experiment that computes the same, where there is one."""
+    shared: str = ""
+    """Name of the numbers, where several experiments show the same ones."""
+
+    @property
+    def numbers_name(self) -> str:
+        """Name under which its numbers, finished or in pieces, are kept."""
+        return self.shared or self.name
 
 
 @dataclass(frozen=True)
 class Run:
-    """How an experiment is to be run, and where it keeps what is finished."""
+    """How an experiment is to be run, and where its finished pieces are kept."""
 
     directory: Path
-    """Of pieces that are finished; a run that was interrupted goes on from them."""
+    """Where finished pieces are; an interrupted run goes on from them."""
     say: Callable[[str], None]
     quick: bool = False
     as_scripted: bool = False
@@ -117,18 +121,18 @@ class Run:
         return self.directory / key
 
     def bar(self, key: str) -> Callable[[int, int, float], None]:
-        """Return a function that tells how far many fits have come."""
-        what = key.replace("-", " ")
-        return lambda done, total, seconds: self.say(f"{what}: {done} of {total} fits")
+        """Return a function that reports the progress of many fits."""
+        title = key.replace("-", " ")
+        return lambda done, total, seconds: self.say(f"{title}: {done} of {total} fits")
 
 
-def known(runs: Iterable[Mapping[str, Any]], name: str) -> list[float]:
-    """Return a number of all runs that have it; undefined ones are null in JSON."""
+def defined_values(runs: Iterable[Mapping[str, Any]], name: str) -> list[float]:
+    """Return one number of each run that has it; undefined numbers are null in JSON."""
     return [run[name] for run in runs if run[name] is not None]
 
 
-def tell_band(low: float, high: float) -> str:
-    """Say between which values of khat a band lies."""
+def describe_band(low: float, high: float) -> str:
+    """Describe a band of khat by its limits."""
     if low == -math.inf:
         return f"khat below {high:g}"
     return f"khat above {low:g}" if high == math.inf else f"khat {low:g} to {high:g}"
@@ -137,7 +141,7 @@ def tell_band(low: float, high: float) -> str:
 def read_json(path: Path) -> Any:
     """Read what `write_json` has written."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return _as_records(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise InputFileError(
             f"cannot read {path}: {error}; remove it to compute it anew"
@@ -145,10 +149,8 @@ def read_json(path: Path) -> Any:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write what `as_plain` makes of numbers; all of it or nothing."""
-    text = json.dumps(as_plain(content), indent=1, allow_nan=False)
-    # Long lists of numbers are one line each: they are data, not text.
-    text = re.sub(r"\[[^\[\]{}\"]*\]", lambda match: re.sub(r"\s+", " ", match[0]), text)
+    """Write plain numbers as `as_plain` returns them; all of them or nothing."""
+    text = _layout(_as_columns(as_plain(content)))
     with whole_file(path) as file:
         file.write(f"{text}\n".encode())
 
@@ -166,3 +168,53 @@ def as_plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.6g}") if np.isfinite(value) else None
     return value
+
+
+# A list of many runs is written as one list per number, which takes a third of the room.
+_COLUMNS = "columns"
+
+
+def _as_columns(value: Any) -> Any:
+    """Replace lists of dictionaries that have the same keys by a dictionary of lists."""
+    if isinstance(value, dict):
+        return {key: _as_columns(item) for key, item in value.items()}
+    if not isinstance(value, list):
+        return value
+    if len(value) > 1 and _have_same_keys(value):
+        columns = {key: _as_columns([item[key] for item in value]) for key in value[0]}
+        return {_COLUMNS: columns}
+    return [_as_columns(item) for item in value]
+
+
+def _have_same_keys(items: list[Any]) -> bool:
+    first = items[0]
+    return (
+        isinstance(first, dict)
+        and bool(first)
+        and all(isinstance(item, dict) and list(item) == list(first) for item in items)
+    )
+
+
+def _as_records(value: Any) -> Any:
+    """Undo `_as_columns`."""
+    if isinstance(value, list):
+        return [_as_records(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if list(value) != [_COLUMNS]:
+        return {key: _as_records(item) for key, item in value.items()}
+    columns = {key: _as_records(item) for key, item in value[_COLUMNS].items()}
+    rows = zip(*columns.values(), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _layout(value: Any, indent: str = "\n") -> str:
+    """Return JSON with one line per key, and per list of numbers."""
+    deeper = f"{indent} "
+    if isinstance(value, dict) and value:
+        lines = [f"{json.dumps(key)}: {_layout(item, deeper)}" for key, item in value.items()]
+        return "{" + ",".join(f"{deeper}{line}" for line in lines) + indent + "}"
+    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        lines = [_layout(item, deeper) for item in value]
+        return "[" + ",".join(f"{deeper}{line}" for line in lines) + indent + "]"
+    return json.dumps(value, allow_nan=False)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import vicheck
-from vicheck.paper.calibrating import (
+from vicheck.paper.calibrations import (
     SIGN,
     calibrate,
     describe,
+    describe_convergence,
     direction_of,
     draw_rows,
-    tell_convergence,
 )
 from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, Run
 from vicheck.paper.linear_statistics import linear_by_statistics
@@ -25,7 +25,7 @@ __all__ = ["EXPERIMENT", "make_gram"]
 
 _TITLES = {"beta[0]": "$\\beta_1$", "beta[1]": "$\\beta_2$", "sigma": "log $\\sigma$"}
 # How many iterations at most is not printed. It matters: Stan's stopping rule looks back over a
-# tenth of them, so that with Stan's own 10,000 the fits stop long before they have arrived.
+# tenth of them, so that with Stan's own 10,000 the fits stop long before they have converged.
 _ADVI = {"solver": "stan_advi", "tol_rel_obj": 1e-4, "eta": 0.05}
 _WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "stan": ("Stan's ADVI, iter 10,000", _ADVI | {"iter": 10_000}),
@@ -61,11 +61,14 @@ def _draw(numbers: Numbers) -> Figure:
 
 
 def _caption(numbers: Numbers) -> str:
-    told = "; ".join(
-        f"{label} ({tell_convergence(numbers[name])}): log sigma {describe(numbers[name], 'sigma')}"
+    calibrations = "; ".join(
+        f"{label} ({describe_convergence(numbers[name])}): "
+        f"log sigma {describe(numbers[name], 'sigma')}"
         for name, label in _labels(numbers).items()
     )
-    return f"Linear regression, n = 10,000, d = 100, tolerance 1e-4, eta 0.05. {told}. {SIGN}"
+    return (
+        f"Linear regression, n = 10,000, d = 100, tolerance 1e-4, eta 0.05. {calibrations}. {SIGN}"
+    )
 
 
 def _claims(numbers: Numbers) -> list[Claim]:
@@ -108,8 +111,8 @@ def _claims(numbers: Numbers) -> list[Claim]:
             + "; ".join(f"{dispersions(name)} ({label})" for name, label in labels.items()),
             Outcome.across(narrow.values()),
             "With 10,000 rows of independent covariates the posterior is all but uncorrelated, so "
-            "that mean field loses next to nothing. Where q is too wide or narrow, the optimiser "
-            "has not arrived.",
+            "that mean field loses next to nothing. Where q is too wide or too narrow, the "
+            "optimiser has not converged.",
             stan="hump-shaped, median sd ratio 1.27",
         ),
         Claim(

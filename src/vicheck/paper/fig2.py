@@ -12,10 +12,18 @@ import numpy as np
 import vicheck
 from vicheck.paper.drawing import COLORS, draw_quartiles, mark_threshold, new_figure
 from vicheck.paper.exact import linear_means
-from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, Run, known, tell_band
+from vicheck.paper.experiment import (
+    Claim,
+    Experiment,
+    Numbers,
+    Outcome,
+    Run,
+    defined_values,
+    describe_band,
+)
 from vicheck.paper.fig1 import make_gram
 from vicheck.paper.linear_statistics import linear_by_statistics
-from vicheck.paper.repeats import WAYS, rmse, tell_quartiles, values_by_row, weigh
+from vicheck.paper.repeats import WAYS, describe_quartiles, rmse, values_by_row, weigh
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -73,7 +81,7 @@ def _compute(run: Run) -> Numbers:
     num_draws = run.choose(50_000, 10_000)
     tail_length = num_draws // 5 if run.as_scripted else None
     repeats = run.choose(100, 2)
-    vicheck.fit(model, tol_rel_obj=0.5, **options)  # compiles, so that no time below holds that
+    vicheck.fit(model, tol_rel_obj=0.5, **options)  # compiles, so that no time below includes it
     vicheck.fit(model)
     ways = {f"tolerance-{tolerance:g}": options | {"tol_rel_obj": tolerance}
             for tolerance in _TOLERANCES}  # fmt: skip
@@ -123,7 +131,7 @@ def _draw(numbers: Numbers) -> Figure:
         for name in ("khat", "seconds", "rmse_plain", "rmse_is", "rmse_psis")
     }
     draw_quartiles(first, x, columns["khat"], "vi", "Stan's ADVI", "o")
-    khat = np.median(known(numbers["deterministic"], "khat"))
+    khat = np.median(defined_values(numbers["deterministic"], "khat"))
     first.axhline(khat, color=COLORS["psis"], label="converged")
     mark_threshold(first)
     first.set_title("khat")
@@ -152,7 +160,7 @@ def _medians(numbers: Numbers) -> list[float]:
 
 
 def _quartiles(runs: list[Numbers], name: str) -> str:
-    return tell_quartiles(known(runs, name))
+    return describe_quartiles(defined_values(runs, name))
 
 
 def _caption(numbers: Numbers) -> str:
@@ -176,7 +184,7 @@ def _wins(numbers: Numbers) -> list[tuple[str, int, int]]:
     counts = []
     for low, high in _BANDS:
         own = [one["rmse_psis"] < one["rmse_plain"] for one in runs if low <= one["khat"] < high]
-        counts.append((tell_band(low, high), sum(own), len(own)))
+        counts.append((describe_band(low, high), sum(own), len(own)))
     return counts
 
 
@@ -228,8 +236,8 @@ def _claims(numbers: Numbers) -> list[Claim]:
             "medians " + ", ".join(f"{row['tolerance']:g}: {median:.2f}"
                                    for row, median in zip(numbers["rows"], medians, strict=True)),
             Outcome.HOLDS if falls else Outcome.FAILS,
-            "The same family fits well once the optimiser has arrived: a large khat was the "
-            "optimiser's." if medians[-1] < 0.7 else "It stays large to the end.",
+            "The same family fits well once the optimiser has converged: the large khat was due to "
+            "the optimiser." if medians[-1] < 0.7 else "It stays large to the end.",
             stan="6.96, .85, .37, .20",
         ),
         Claim(
@@ -242,7 +250,7 @@ def _claims(numbers: Numbers) -> list[Claim]:
             Outcome.HOLDS if all(won == total for _, won, total in counts)
             else Outcome.IN_PART if num_below and below >= 0.95 * num_below else Outcome.FAILS,
             "Where khat is large the smoothed weights rest on a few draws, and plain means can be "
-            "closer; the counts by khat say from where on.",
+            "closer; the counts by khat show from where.",
             stan="closer in 80 of 80 below .7; worse in 3 of 18 (.7 to 1), 9 of 10 (1 to 2), 42 of "
             "44 (above 2)",
         ),

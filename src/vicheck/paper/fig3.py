@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import spearmanr
 
-from vicheck.paper.correlated import SCRIPTED, all_runs, compute
 from vicheck.paper.drawing import COLORS, draw_quartiles, mark_threshold, new_figure
-from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, tell_band
+from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, describe_band
+from vicheck.paper.logistic_runs import SCRIPTED, SHARED, all_runs, compute
 from vicheck.paper.repeats import values_by_row
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _gaps(numbers: Numbers) -> dict[str, list[float]]:
     """Return the absolute gaps of predictive densities by band of khat."""
     runs = [one for one in all_runs(numbers) if one["khat"] is not None]
     return {
-        tell_band(low, high): [abs(_gap(one)) for one in runs if low <= one["khat"] < high]
+        describe_band(low, high): [abs(_gap(one)) for one in runs if low <= one["khat"] < high]
         for low, high in _BANDS
     }
 
@@ -134,15 +134,18 @@ def _judge_jump(gaps: list[float]) -> tuple[Outcome, str]:
     before, across = gaps[1] / gaps[0], gaps[2] / gaps[1]
     if not np.isfinite(across):
         return Outcome.NOT_RUN, "Too few datasets on one side of 0.7."
-    told = f"It grows by a factor of {before:.1f} up to 0.5 to 0.7, and of {across:.1f} across 0.7"
+    growth = (
+        f"It grows by a factor of {before:.1f} from below 0.5 to 0.5 to 0.7, and by one of "
+        f"{across:.1f} across 0.7"
+    )
     if across > 2 * before:
-        return Outcome.HOLDS, f"{told}: a jump."
+        return Outcome.HOLDS, f"{growth}: a jump."
     if across > 1:
-        return Outcome.IN_PART, f"{told}: it grows with khat, without a jump."
-    return Outcome.FAILS, f"{told}."
+        return Outcome.IN_PART, f"{growth}: it grows with khat, without a jump."
+    return Outcome.FAILS, f"{growth}."
 
 
 EXPERIMENT = Experiment(
     "fig3", "Correlation and predictive density, in logistic regression",
-    compute, _draw, _caption, _claims, SCRIPTED,
+    compute, _draw, _caption, _claims, SCRIPTED, shared=SHARED,
 )  # fmt: skip

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vicheck.paper.correlated import SCRIPTED, all_runs, compute
 from vicheck.paper.drawing import draw_quartiles, mark_threshold, new_figure
-from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, known
+from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, defined_values
+from vicheck.paper.logistic_runs import SCRIPTED, SHARED, all_runs, compute
 from vicheck.paper.repeats import WAYS
 
 if TYPE_CHECKING:
@@ -51,19 +51,19 @@ def _caption(numbers: Numbers) -> str:
     return (
         f"The fits of Figure 3 ({len(all_runs(numbers))} datasets), in bins of khat: median and "
         f"quartiles of the error against the exact posterior, by {numbers['num_draws']:,} draws. "
-        + _told_wins(numbers)
+        + _describe_wins(numbers)
     )
 
 
 def _wins(numbers: Numbers, order: str, other: str, low: float, high: float) -> list[bool]:
-    """Say of each run with a khat in a band whether PSIS is closer than another way."""
+    """Return, for each run with a khat in a band, whether PSIS is closer than another way."""
     return [
         one[f"rmse_{order}_psis"] < one[f"rmse_{order}_{other}"]
         for one in _runs(numbers, low, high)
     ]
 
 
-def _told_wins(numbers: Numbers) -> str:
+def _describe_wins(numbers: Numbers) -> str:
     parts = []
     for low, high, where in ((-np.inf, 0.7, "below"), (0.7, np.inf, "above")):
         for order in _ORDERS:
@@ -76,7 +76,10 @@ def _told_wins(numbers: Numbers) -> str:
 def _growth(numbers: Numbers, order: str, way: str) -> float:
     """Return the median error above 0.7 over that below 0.5."""
     name = f"rmse_{order}_{way}"
-    above, below = known(_runs(numbers, 0.7), name), known(_runs(numbers, high=0.5), name)
+    above, below = (
+        defined_values(_runs(numbers, 0.7), name),
+        defined_values(_runs(numbers, high=0.5), name),
+    )
     return float(np.median(above) / np.median(below)) if above and below else np.nan
 
 
@@ -116,7 +119,7 @@ def _claims(numbers: Numbers) -> list[Claim]:
             "Figure 4",
             "PSIS always shrinks the errors of VI",
             "always",
-            _told_wins(numbers),
+            _describe_wins(numbers),
             Outcome.HOLDS if min(closer["plain"].values()) == 1.0
             else Outcome.IN_PART if min(closer["plain"].values()) > 0.8 else Outcome.FAILS,
             "An error of plain VI can be small by luck, and above 0.7 weights are noisy."
@@ -138,5 +141,5 @@ def _claims(numbers: Numbers) -> list[Claim]:
 
 EXPERIMENT = Experiment(
     "fig4", "Errors of moments, in logistic regression", compute, _draw, _caption, _claims,
-    SCRIPTED, pieces_of="fig3",
+    SCRIPTED, shared=SHARED,
 )  # fmt: skip

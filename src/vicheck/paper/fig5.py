@@ -11,8 +11,8 @@ from scipy.stats import norm
 import vicheck
 from vicheck.paper.drawing import COLORS, mark_threshold, new_figure
 from vicheck.paper.exact import EightSchools
-from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, Run, known
-from vicheck.paper.repeats import tell_quartiles
+from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, Run, defined_values
+from vicheck.paper.repeats import describe_quartiles
 from vicheck.paper.schools import PRINTED, SUPPLEMENT, WAYS
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _draw(numbers: Numbers) -> Figure:
         marginal = _marginal(numbers, way, "short")
         names, ticks = list(marginal), range(len(marginal))
         axes.plot(ticks, list(marginal.values()), "o", color=COLORS["is"], label="marginal, median")
-        low, joint, high = np.quantile(known(runs, "khat"), [0.05, 0.5, 0.95])
+        low, joint, high = np.quantile(defined_values(runs, "khat"), [0.05, 0.5, 0.95])
         axes.axhspan(low, high, color=COLORS["psis"], alpha=0.25, linewidth=0)
         axes.axhline(joint, color=COLORS["psis"], label="joint, 5% to 95%")
         mark_threshold(axes)
@@ -126,36 +126,38 @@ def _draw(numbers: Numbers) -> Figure:
 def _marginal(numbers: Numbers, way: str, tail: str) -> dict[str, float]:
     """Return the median marginal khat of each coordinate."""
     khats = [one["marginal_khat"][tail] for one in numbers[way]["runs"]]
-    return {name: float(np.median(known(khats, name))) for name in khats[0]}
+    return {name: float(np.median(defined_values(khats, name))) for name in khats[0]}
 
 
 def _bias(numbers: Numbers, way: str, moment: str) -> dict[str, float]:
     return {
-        name: float(np.median(known([one[f"vi_{moment}"] for one in numbers[way]["runs"]], name)))
+        name: float(
+            np.median(defined_values([one[f"vi_{moment}"] for one in numbers[way]["runs"]], name))
+        )
         - exact[moment]
         for name, exact in numbers["exact"].items()
     }
 
 
 def _khats(numbers: Numbers, way: str) -> list[float]:
-    return known(numbers[way]["runs"], "khat")
+    return defined_values(numbers[way]["runs"], "khat")
 
 
 def _caption(numbers: Numbers) -> str:
     return (
         f"Eight schools (school 7 is 18; the paper's table has 8 by mistake), {numbers['prior']}, "
         f"{len(numbers['centred']['runs'])} fits and checks with 100,000 draws. Joint khat, median "
-        f"and quartiles: centred {tell_quartiles(_khats(numbers, 'centred'))}, non-centred "
-        f"{tell_quartiles(_khats(numbers, 'noncentred'))}. Marginal khats use the exact marginal "
-        f"densities (quadrature over tau) and the {_SHORT_TAIL} largest ratios."
+        f"and quartiles: centred {describe_quartiles(_khats(numbers, 'centred'))}, non-centred "
+        f"{describe_quartiles(_khats(numbers, 'noncentred'))}. Marginal khats use the exact "
+        f"marginal densities (quadrature over tau) and the {_SHORT_TAIL} largest ratios."
     )
 
 
-def _judge_khat(found: float, printed: float, scripted: bool) -> tuple[Outcome, str]:
+def _judge_khat(median: float, printed: float, scripted: bool) -> tuple[Outcome, str]:
     """Judge a printed khat: the same within 0.05, or at least on the same side of 0.7."""
-    if abs(found - printed) < 0.05:
+    if abs(median - printed) < 0.05:
         return Outcome.HOLDS, "The median is within 0.05 of the printed value."
-    if (found > 0.7) == (printed > 0.7):
+    if (median > 0.7) == (printed > 0.7):
         why = "On the same side of 0.7 as printed. "
         return Outcome.IN_PART, why + (
             "The script leaves the priors out of the target and has the Jacobian of tau with the "
@@ -188,7 +190,7 @@ def _claims(numbers: Numbers) -> list[Claim]:
             "Figure 5",
             "joint khat of the centred parametrization is 1.00",
             "1.00",
-            tell_quartiles(_khats(numbers, "centred")),
+            describe_quartiles(_khats(numbers, "centred")),
             *_judge_khat(centred, 1.0, scripted),
             stan=stan["centred"],
         ),
@@ -196,7 +198,7 @@ def _claims(numbers: Numbers) -> list[Claim]:
             "Figure 5",
             "joint khat of the non-centred parametrization is 0.64",
             "0.64",
-            tell_quartiles(_khats(numbers, "noncentred")),
+            describe_quartiles(_khats(numbers, "noncentred")),
             *_judge_khat(noncentred, 0.64, scripted),
             stan=stan["noncentred"],
         ),
@@ -220,8 +222,8 @@ def _claims(numbers: Numbers) -> list[Claim]:
             f"tau's mean {tau:+.2f}; sd of theta too large in {wider} of 8, by {min(sd_bias):+.2f} "
             f"to {max(sd_bias):+.2f}",
             Outcome.across([tau > 0, wider == 8]),
-            "Against exact means and sds. VI keeps tau from its tail too, where theta is most "
-            "spread out; where that outweighs, the sd of theta is too small."
+            "Against exact means and sds. VI also keeps tau out of its tail, where theta is most "
+            "spread out; where that prevails, the sd of theta is too small."
             if wider < 8 else "Against exact means and sds.",
         ),
         Claim(

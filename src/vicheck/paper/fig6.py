@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from vicheck.paper.calibrating import (
+from vicheck.paper.calibrations import (
     SIGN,
     calibrate,
     describe,
+    describe_convergence,
     direction_of,
     draw_rows,
-    tell_convergence,
 )
 from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, Run
 from vicheck.paper.schools import FIG6_SCRIPT, PRINTED, WAYS, Prior
@@ -69,12 +69,13 @@ def _compute(run: Run) -> Numbers:
 
 
 def _caption(numbers: Numbers) -> str:
-    told = "; ".join(
+    biases = "; ".join(
         f"tau {_LABELS[way]} {describe(numbers['converged'][way], 'tau')}" for way in WAYS
     )
     return (
-        f"Eight schools, {numbers['prior']}, {tell_convergence(numbers['converged']['centred'])} "
-        f"(centred, deterministic). Converged: {told}. {SIGN}"
+        f"Eight schools, {numbers['prior']}, "
+        f"{describe_convergence(numbers['converged']['centred'])} (centred, deterministic). "
+        f"Converged: {biases}. {SIGN}"
     )
 
 
@@ -82,7 +83,9 @@ def _claims(numbers: Numbers) -> list[Claim]:
     solvers = solvers_in(numbers)
     theta = [direction_of(numbers[name][way], "theta[0]") == "none"
              for name in solvers for way in WAYS]  # fmt: skip
-    known = {} if numbers["as_scripted"] else {"centred": ".30 to .46", "noncentred": ".57 to .65"}
+    by_stan = (
+        {} if numbers["as_scripted"] else {"centred": ".30 to .46", "noncentred": ".57 to .65"}
+    )
 
     def bias(way: str, claimed: str, word: str) -> Claim:
         holds = {name: direction_of(numbers[name][way], "tau") == claimed for name in solvers}
@@ -97,7 +100,7 @@ def _claims(numbers: Numbers) -> list[Claim]:
             "The direction is that of the family: it holds for fits that have converged."
             if holds["converged"]
             else "Fits that have converged do not show this direction under these priors.",
-            stan=known.get(way, ""),
+            stan=by_stan.get(way, ""),
         )
 
     return [
@@ -109,7 +112,7 @@ def _claims(numbers: Numbers) -> list[Claim]:
                       for name, label in solvers.items() for way in WAYS),
             Outcome.across(theta),
             "The prior of theta is symmetric about 0, so that a family that pulls towards mu errs "
-            "to either side alike." if all(theta) else "The test of symmetry rejects.",
+            "equally to either side." if all(theta) else "The test of symmetry rejects.",
             stan="" if numbers["as_scripted"] else "holds",
         ),
         bias("centred", "over", "over-estimated"),

@@ -12,14 +12,14 @@ from scipy.stats import gaussian_kde
 
 import vicheck
 from vicheck.paper.drawing import COLORS, new_figure
-from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, Run, known
+from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, Run, defined_values
 from vicheck.paper.leukemia import FEATURE, Leukemia, load_leukemia
 from vicheck.paper.models import horseshoe_logistic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["EXPERIMENT", "make_model", "plotted"]
+__all__ = ["EXPERIMENT", "make_model", "plotted", "summarise"]
 
 _TITLES = {
     "beta": "$\\beta_{1834}$",
@@ -28,7 +28,12 @@ _TITLES = {
 }
 _WAYS = {"converged": ("vi", "VI, converged"), "stan": ("stan", "Stan's ADVI")}
 _SCRIPT_SLAB = 50.0
-_DRAWS, _KEPT = 10_000, 2_000
+_DRAWS, _SHOWN = 10_000, 2_000
+_EDGES = np.linspace(-1.0, 20.0, 64)
+"""Of the bins in which shares of draws of beta are shown."""
+_POINTS = 400
+"""Of a curve."""
+_LARGE_BETA = 1.0
 
 
 def make_model(data: Leukemia, slab_scale: float = 8.0) -> vicheck.Model:
@@ -55,26 +60,71 @@ def _compute(run: Run) -> Numbers:
         "converged": run.choose({}, {"num_starts": 1, "sampling_tolerance": 0.2}),
         "stan": {"solver": "stan_advi", "tol_rel_obj": 1e-3, "iter": longest, **step},
     }
+    fits: dict[str, list[Numbers]] = {
+        way: [
+            run.piece(f"{way}-repeat-{seed}", partial(_one, model, seed, options[way]))
+            for seed in range(run.choose(5, 1))
+        ]
+        for way in _WAYS
+    }
+    nuts = _read_nuts() if data.is_real and not run.as_scripted else None
     return {
         "source": data.source,
         "num_features": data.X.shape[1],
         "as_scripted": run.as_scripted,
-        "nuts": _kept_draws() if data.is_real and not run.as_scripted else None,
-        **{
-            way: [
-                run.piece(f"{way}-repeat-{seed}", partial(_one, model, seed, options[way]))
-                for seed in range(run.choose(5, 1))
-            ]
-            for way in _WAYS
-        },
+        **summarise(nuts, fits),
     }
 
 
-def _kept_draws() -> Numbers:
+def _read_nuts() -> Numbers:
     """Return thinned draws of NUTS, which ran once: see benchmarks/horseshoe_nuts.py."""
     text = files("vicheck.paper").joinpath("horseshoe_nuts.json").read_text(encoding="utf-8")
-    kept: Numbers = json.loads(text)
-    return kept
+    nuts: Numbers = json.loads(text)
+    return nuts
+
+
+def summarise(nuts: Numbers | None, fits: dict[str, list[Numbers]]) -> Numbers:
+    """Return what figure and claims need in place of draws: curves, and shares of draws.
+
+    Draws are those of NUTS and, of the fits of each way, those of the fit with the largest ELBO.
+    """
+    summary: Numbers = {way: [_without_draws(one) for one in runs] for way, runs in fits.items()}
+    summary["nuts"], valley = None, None
+    if nuts is not None:
+        log_lambda = np.array(nuts["draws"]["log_lambda"])
+        valley = _valley(log_lambda.ravel())
+        summary["nuts"] = _without_draws(nuts) | {
+            "curves": _curves(nuts["draws"]),
+            "valley": valley,
+            "right_by_chain": None if valley is None else (log_lambda > valley).mean(axis=1),
+        }
+    for way, runs in fits.items():
+        draws = _best(runs)["draws"]
+        right = None if valley is None else np.mean(np.array(draws["log_lambda"]) > valley)
+        large = np.mean(np.array(draws["beta"]) > _LARGE_BETA)
+        summary[f"best_{way}"] = {"curves": _curves(draws), "right": right, "large": large}
+    return summary
+
+
+def _without_draws(one: Numbers) -> Numbers:
+    return {key: value for key, value in one.items() if key != "draws"}
+
+
+def _best(runs: list[Numbers]) -> Numbers:
+    """Return the fit with the largest ELBO."""
+    return max(runs, key=lambda one: one["elbo"] or -np.inf)
+
+
+def _curves(draws: Numbers) -> Numbers:
+    """Return the shares of draws of beta in bins, and densities of the other quantities."""
+    counts, _ = np.histogram(np.ravel(draws["beta"]), _EDGES)
+    curves: Numbers = {"beta": counts / np.size(draws["beta"])}
+    for name in ("log_lambda", "log_tau"):
+        values = np.ravel(draws[name])
+        low, high = values.min() - 1, values.max() + 1
+        density = gaussian_kde(values)(np.linspace(low, high, _POINTS))
+        curves[name] = {"low": low, "high": high, "density": density}
+    return curves
 
 
 def _one(model: vicheck.Model, seed: int, options: dict[str, Any]) -> Numbers:
@@ -85,46 +135,37 @@ def _one(model: vicheck.Model, seed: int, options: dict[str, Any]) -> Numbers:
         "elbo": checked.divergences.elbo.value,
         "status": fit.status.name,
         "seconds": fit.seconds,
-        "draws": plotted(fit.sample(_KEPT)),
+        "draws": plotted(fit.sample(_SHOWN)),
     }
 
 
 def _draw(numbers: Numbers) -> Figure:
     figure, panels = new_figure(1, 3)
+    lines = {
+        label: (color, numbers[f"best_{way}"]["curves"]) for way, (color, label) in _WAYS.items()
+    }
+    if numbers["nuts"]:
+        lines = {"NUTS": ("truth", numbers["nuts"]["curves"])} | lines
     for axes, (name, title) in zip(panels[0], _TITLES.items(), strict=True):
-        curves = {
-            label: (color, _best(numbers, way)["draws"][name])
-            for way, (color, label) in _WAYS.items()
-        }
-        if numbers["nuts"]:
-            curves = {"NUTS": ("truth", numbers["nuts"]["draws"][name])} | curves
-        for label, (color, draws) in curves.items():
-            _draw_density(axes, name, np.ravel(draws), color, label)
+        for label, (color, curves) in lines.items():
+            _draw_curve(axes, name, curves[name], color, label)
         axes.set(title=title, yticks=[])
         axes.set_ylim(bottom=0)
     panels[0][0].legend()
     return figure
 
 
-def _draw_density(axes: Any, name: str, draws: np.ndarray, color: str, label: str) -> None:
+def _draw_curve(axes: Any, name: str, curve: Any, color: str, label: str) -> None:
     if name == "beta":  # a spike and a slab: shares of draws, because no density shows both
-        edges = np.linspace(-1.0, 20.0, 64)
-        counts = np.histogram(draws, edges)[0] / len(draws)
-        axes.stairs(np.sqrt(counts), edges, color=COLORS[color], label=label, linewidth=1.4)
+        axes.stairs(np.sqrt(curve), _EDGES, color=COLORS[color], label=label, linewidth=1.4)
         axes.set_ylabel("root of the share of draws")
         return
-    grid = np.linspace(draws.min() - 1, draws.max() + 1, 400)
-    axes.plot(grid, gaussian_kde(draws)(grid), color=COLORS[color], label=label)
-
-
-def _best(numbers: Numbers, way: str) -> Numbers:
-    """Return the fit with the largest ELBO."""
-    best: Numbers = max(numbers[way], key=lambda one: one["elbo"] or -np.inf)
-    return best
+    grid = np.linspace(curve["low"], curve["high"], _POINTS)
+    axes.plot(grid, curve["density"], color=COLORS[color], label=label)
 
 
 def _khats(numbers: Numbers, way: str) -> list[float]:
-    return known(numbers[way], "khat")
+    return defined_values(numbers[way], "khat")
 
 
 def _range(values: list[float]) -> str:
@@ -139,7 +180,7 @@ def _data(numbers: Numbers) -> str:
 
 def _caption(numbers: Numbers) -> str:
     nuts = numbers["nuts"]
-    told = (
+    nuts_run = (
         f"NUTS: {nuts['chains']} chains of {nuts['num_draws']} draws after {nuts['num_warmup']} of "
         f"warm-up, run once and kept (NumPyro {nuts['numpyro']}); largest Rhat of the three "
         f"{max(nuts['rhat'].values()):.2f}, smallest ESS {min(nuts['ess'].values()):.0f}."
@@ -150,7 +191,7 @@ def _caption(numbers: Numbers) -> str:
         f"Horseshoe logistic regression, n = 72, d = {numbers['num_features']}, {_data(numbers)}. "
         f"khat, median and range of {len(numbers['converged'])} fits: converged "
         f"{khats['converged']}, Stan's ADVI "
-        f"{khats['stan']}. Curves are those of the fits with the largest ELBO. {told}"
+        f"{khats['stan']}. Curves are those of the fits with the largest ELBO. {nuts_run}"
     )
 
 
@@ -185,15 +226,14 @@ def _claim_of_modes(numbers: Numbers) -> Claim:
     )
     if not nuts:
         return claim("", Outcome.NOT_RUN, "NUTS ran on the leukemia data with the printed priors.")
-    chains = np.array(nuts["draws"]["log_lambda"])
-    valley = _valley(chains.ravel())
+    valley = nuts["valley"]
     if valley is None:
         return claim("NUTS has one mode", Outcome.FAILS, "There is no second mode to miss.")
-    own = {label: _best(numbers, way)["draws"] for way, (_, label) in _WAYS.items()}
-    right = {who: float(np.mean(np.array(draws["log_lambda"]) > valley))
-             for who, draws in own.items()}  # fmt: skip
-    large = {who: float(np.mean(np.array(draws["beta"]) > 1.0)) for who, draws in own.items()}
-    by_chain = (chains > valley).mean(axis=1)
+    right, large = (
+        {label: numbers[f"best_{way}"][share] for way, (_, label) in _WAYS.items()}
+        for share in ("right", "large")
+    )
+    by_chain = np.array(nuts["right_by_chain"])
     # With a few slow switches between modes, NUTS knows their shares to a factor, not a digit.
     missed = [share < 0.2 * by_chain.min() or share > 1 - 0.2 * (1 - by_chain.max())
               for share in right.values()]  # fmt: skip
@@ -203,7 +243,7 @@ def _claim_of_modes(numbers: Numbers) -> Claim:
         f"({', '.join(f'{share:.0%}' for share in by_chain)} by chain; Rhat "
         f"{nuts['rhat']['log_lambda']:.2f}, ESS {nuts['ess']['log_lambda']:.0f}), "
         + ", ".join(f"{who} {share:.0%}" for who, share in right.items())
-        + "; share of beta above 1: "
+        + f"; share of beta above {_LARGE_BETA:g}: "
         + ", ".join(f"{who} {share:.0%}" for who, share in large.items()),
         Outcome.HOLDS if all(missed) and all(left) else Outcome.across([*missed, False]),
         "Each q has one of the two modes; which one depends on the fit."
@@ -215,7 +255,7 @@ def _claim_of_modes(numbers: Numbers) -> Claim:
 def _valley(draws: np.ndarray) -> float | None:
     """Return the least likely value between the two highest modes; None when there is one mode."""
     low, high = np.quantile(draws, [0.005, 0.995])
-    grid = np.linspace(low, high, 400)
+    grid = np.linspace(low, high, _POINTS)
     density = gaussian_kde(draws)(grid)
     inner = density[1:-1]
     peaks = np.flatnonzero((inner > density[:-2]) & (inner >= density[2:])) + 1

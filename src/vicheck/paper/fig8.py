@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Any
 from scipy.stats import halfcauchy
 
 import vicheck
-from vicheck.paper.calibrating import SIGN, calibrate, describe, direction_of, draw_rows
-from vicheck.paper.calibrating import tell_convergence as tell
+from vicheck.paper.calibrations import (
+    SIGN,
+    calibrate,
+    describe,
+    describe_convergence,
+    direction_of,
+    draw_rows,
+)
 from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, Run
 from vicheck.paper.leukemia import FEATURE, Leukemia, load_leukemia
 from vicheck.paper.models import horseshoe_logistic
@@ -82,14 +88,14 @@ def _method(numbers: Numbers) -> str:
 
 def _caption(numbers: Numbers) -> str:
     data = "the leukemia design" if numbers["source"] != "synthetic" else "a SYNTHETIC design"
-    told = "; ".join(f"{name} {describe(numbers['calibration'], name)}" for name in _TITLES)
+    biases = "; ".join(f"{name} {describe(numbers['calibration'], name)}" for name in _TITLES)
     scripted = (
         f"lambda simulated from a half-Cauchy of scale {_SCRIPT_LOCAL:g}, fitted by Stan's ADVI "
         "with scale 1: " if numbers["as_scripted"] else ""
     )  # fmt: skip
     return (
-        f"Horseshoe logistic regression on {data}, {scripted}{tell(numbers['calibration'])} "
-        f"(the paper has 1000). {told}. {SIGN}"
+        f"Horseshoe logistic regression on {data}, {scripted}"
+        f"{describe_convergence(numbers['calibration'])} (the paper has 1000). {biases}. {SIGN}"
     )
 
 
@@ -101,7 +107,8 @@ def _claims(numbers: Numbers) -> list[Claim]:
             "Figure 8",
             f"{claim}{data}",
             printed,
-            f"{_method(numbers)}: {tell(calibration)}; {describe(calibration, name)}",
+            f"{_method(numbers)}: {describe_convergence(calibration)}; "
+            f"{describe(calibration, name)}",
             Outcome.across([direction_of(calibration, name) == claimed]),
             _why(name, claimed, numbers),
         )
@@ -111,10 +118,10 @@ def _claims(numbers: Numbers) -> list[Claim]:
 
 def _why(name: str, claimed: str, numbers: Numbers) -> str:
     row = numbers["calibration"]["quantities"][name]
-    found, size = row["direction"], numbers["calibration"]["num_datasets"]
-    simulator = _tell_simulator() if name.startswith("lambda") else ""
+    direction, size = row["direction"], numbers["calibration"]["num_datasets"]
+    simulator = _describe_simulator() if name.startswith("lambda") else ""
     if numbers["as_scripted"]:
-        rejects = "does not reject" if found == "none" else f"rejects ({found}-estimated)"
+        rejects = "does not reject" if direction == "none" else f"rejects ({direction}-estimated)"
         return f"The test of symmetry {rejects}. {simulator}".rstrip()
     # A mean of uniform numbers has the standard error 0.29 / sqrt(M); 2.8 of them are found with
     # a probability of 80% by a test at 5%.
@@ -122,16 +129,15 @@ def _why(name: str, claimed: str, numbers: Numbers) -> str:
         f"With {size} datasets a shift of the mean by {2.8 * 0.29 / size**0.5:.2f} would be found."
     )
     if claimed == "none":
-        return (
-            f"The test of symmetry {'does not reject' if found == 'none' else 'rejects'}. {power}"
-        )
-    if found == claimed:
+        result = "does not reject" if direction == "none" else "rejects"
+        return f"The test of symmetry {result}. {power}"
+    if direction == claimed:
         return "The test of symmetry, adjusted for three quantities, rejects, in this direction."
-    told = "rejects, in the other direction" if found != "none" else "does not reject"
-    return f"The test of symmetry {told}. {power} {simulator}".rstrip()
+    result = "rejects, in the other direction" if direction != "none" else "does not reject"
+    return f"The test of symmetry {result}. {power} {simulator}".rstrip()
 
 
-def _tell_simulator() -> str:
+def _describe_simulator() -> str:
     mean = halfcauchy.expect(halfcauchy.cdf, scale=_SCRIPT_LOCAL)
     return (
         f"The script simulates lambda from a half-Cauchy of scale {_SCRIPT_LOCAL:g} and fits a "

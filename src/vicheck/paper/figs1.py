@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vicheck.paper.calibrating import SIGN, describe, direction_of
+from vicheck.paper.calibrations import SIGN, describe, direction_of
 from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, Run
 from vicheck.paper.fig6 import calibrate_schools, draw_schools, solvers_in
 from vicheck.paper.schools import SUPPLEMENT, WAYS
@@ -15,8 +15,8 @@ def _compute(run: Run) -> Numbers:
 
 
 def _caption(numbers: Numbers) -> str:
-    told = "; ".join(f"tau {way} {describe(numbers['converged'][way], 'tau')}" for way in WAYS)
-    return f"Eight schools, {numbers['prior']}. Converged: {told}. {SIGN}"
+    biases = "; ".join(f"tau {way} {describe(numbers['converged'][way], 'tau')}" for way in WAYS)
+    return f"Eight schools, {numbers['prior']}. Converged: {biases}. {SIGN}"
 
 
 def _claims(numbers: Numbers) -> list[Claim]:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.paper.experiment import Numbers, known
+from vicheck.paper.experiment import Numbers, defined_values
 from vicheck.results.psis import PsisResult
 
-__all__ = ["WAYS", "rmse", "tell_quartiles", "values_by_row", "weigh"]
+__all__ = ["WAYS", "describe_quartiles", "rmse", "values_by_row", "weigh"]
 
 Floats = NDArray[np.float64]
 
@@ -33,11 +33,11 @@ def rmse(estimate: Floats, truth: Floats) -> float:
 
 
 def values_by_row(rows: Sequence[Numbers], name: str) -> list[list[float]]:
-    """Return a number of the runs of each row, where it is known."""
-    return [known(row["runs"], name) for row in rows]
+    """Return one number of the runs of each row, where it is defined."""
+    return [defined_values(row["runs"], name) for row in rows]
 
 
-def tell_quartiles(values: Sequence[float]) -> str:
-    """Say median and quartiles."""
+def describe_quartiles(values: Sequence[float]) -> str:
+    """Describe values by their median and quartiles."""
     low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
     return f"{middle:.2f} [{low:.2f}, {high:.2f}]"

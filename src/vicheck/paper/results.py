@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from vicheck import __version__
-from vicheck.errors import StoreError
+from vicheck.errors import InputFileError, StoreError
 from vicheck.files.durable import make_directory, whole_file
 from vicheck.paper.catalogue import NAMES, experiment
 from vicheck.paper.drawing import as_svg
@@ -26,13 +26,13 @@ _PIECES = ".pieces"
 
 @dataclass(frozen=True)
 class Result:
-    """The numbers of one experiment, and how they were made."""
+    """The numbers of one experiment, and what they were computed with."""
 
     experiment: Experiment
     quick: bool
     as_scripted: bool
     seconds: float
-    """Wall time, of all sittings when it was interrupted."""
+    """Wall time, summed over all runs when it was interrupted."""
     made_with: dict[str, Any]
     numbers: Numbers
     is_new: bool = True
@@ -40,7 +40,7 @@ class Result:
 
     @property
     def is_synthetic(self) -> bool:
-        """Whether it was made on synthetic data in place of the leukemia data."""
+        """Whether synthetic data took the place of the leukemia data."""
         return self.numbers.get("source") == "synthetic"
 
     @property
@@ -60,7 +60,8 @@ def run_experiment(
 ) -> Result:
     """Run an experiment, or read it when it has been run into the same directory.
 
-    Writes ``NAME.json`` and ``NAME.svg``. What is finished of an interrupted run is used again.
+    Writes ``NAME.json`` and ``NAME.svg``; numbers that several experiments show are in a file of
+    their own, which ``NAME.json`` names. Finished pieces of an interrupted run are used again.
 
     Raises
     ------
@@ -79,30 +80,43 @@ def run_experiment(
         return replace(_read(path), is_new=False)
     # Pieces of another version may be something else.
     pieces = out / _PIECES / __version__ / ("quick" if quick else "full")
-    own = (chosen.pieces_of or name) + (_SCRIPTED if as_scripted else "")
-    own += "-synthetic" if synthetic else ""
-    run = Run(pieces / own, say, quick, as_scripted, data)
+    numbers_label = chosen.numbers_name + (_SCRIPTED if as_scripted else "")
+    directory = pieces / (numbers_label + ("-synthetic" if synthetic else ""))
+    run = Run(directory, say, quick, as_scripted, data)
     clock = pieces / f"{label}.seconds.json"
     before = read_json(clock) if clock.exists() else 0.0
     start = time.perf_counter()
     try:
-        numbers = chosen.compute(run)
+        numbers = _numbers_of_others(out, chosen, as_scripted) or chosen.compute(run)
     finally:
         seconds = before + time.perf_counter() - start
         make_directory(clock.parent)
         write_json(clock, seconds)
-    kept = {
+    record = {
         "experiment": name,
         "quick": quick,
         "as_scripted": as_scripted,
         "seconds": seconds,
         "made_with": _made_with(),
-        "numbers": numbers,
     }
-    result = _result(as_plain(kept))
+    result = _result(record, as_plain(numbers))
     write_figure(out, result)
-    write_json(path, kept)  # last: what has numbers is finished
+    if chosen.shared:
+        write_json(out / f"{numbers_label}.json", numbers)
+        record["numbers_in"] = f"{numbers_label}.json"
+    else:
+        record["numbers"] = numbers
+    write_json(path, record)  # last: an experiment that has this file is finished
     return result
+
+
+def _numbers_of_others(out: Path, chosen: Experiment, as_scripted: bool) -> Numbers | None:
+    """Return the numbers of a finished experiment that shares them, if there is one."""
+    if chosen.shared:
+        for result in read_results(out):
+            if result.experiment.shared == chosen.shared and result.as_scripted == as_scripted:
+                return result.numbers
+    return None
 
 
 def _refuse_to_mix(out: Path, label: str, quick: bool, synthetic: bool) -> None:
@@ -139,17 +153,26 @@ def _made_with() -> dict[str, Any]:
 
 
 def _read(path: Path) -> Result:
-    return _result(read_json(path))
+    record = read_json(path)
+    if "numbers_in" not in record:
+        return _result(record, record["numbers"])
+    numbers_path = path.with_name(record["numbers_in"])
+    if not numbers_path.exists():
+        raise InputFileError(
+            f"{path} has its numbers in {numbers_path.name}, which is not there; remove "
+            f"{path.name} to compute them anew"
+        )
+    return _result(record, read_json(numbers_path))
 
 
-def _result(kept: dict[str, Any]) -> Result:
+def _result(record: dict[str, Any], numbers: Numbers) -> Result:
     return Result(
-        experiment(kept["experiment"]),
-        kept["quick"],
-        kept["as_scripted"],
-        kept["seconds"],
-        kept["made_with"],
-        kept["numbers"],
+        experiment(record["experiment"]),
+        record["quick"],
+        record["as_scripted"],
+        record["seconds"],
+        record["made_with"],
+        numbers,
     )
 
 

@@ -1,4 +1,4 @@
-"""Calibration probabilities: how they are made, and the bias and spread of q that they show.
+"""Calibration probabilities: how they are computed, and the bias and spread of q that they show.
 
 A calibration probability is Pr_q(quantity < true value): small when q sits too high.
 """
@@ -35,7 +35,7 @@ _BLOCK = 2**20  # numbers handled at once: a few arrays of this size stay in mem
 
 
 class Bias(NamedTuple):
-    """How far q sits from the truth; each a number, or an array with one entry a quantity."""
+    """How far q sits from the truth; each a number, or an array with one entry per quantity."""
 
     median: Any
     """Median of the calibration probabilities: 1/2 without bias, small when q sits too high."""
@@ -48,7 +48,7 @@ class Bias(NamedTuple):
 
 
 class Dispersion(NamedTuple):
-    """Whether q is too narrow; each a number, or an array with one entry a quantity."""
+    """Whether q is too narrow; each a number, or an array with one entry per quantity."""
 
     factor: Any
     """What q's sd would have to be multiplied by: above 1 when q is too narrow."""
@@ -61,7 +61,7 @@ class Dispersion(NamedTuple):
 
 
 class MeanInterval(NamedTuple):
-    """A mean and its interval; each a number, or an array with one entry a column."""
+    """A mean and its interval; each a number, or an array with one entry per column."""
 
     mean: Any
     low: Any
@@ -82,7 +82,7 @@ def randomised_probability(draws: ArrayLike, truth: ArrayLike, rng: np.random.Ge
     truth
         The values that the data was simulated with, shape ``(...)``.
     rng
-        Where the U come from, one for each number in ``truth``.
+        Draws U, one for each number in ``truth``.
 
     Returns
     -------
@@ -136,10 +136,10 @@ def bias(probabilities: ArrayLike, level: float = 0.95) -> Bias:
     Examples
     --------
     >>> p = np.linspace(0.01, 0.61, 101)                               # mostly below 1/2
-    >>> found = bias(p)
-    >>> round(found.median, 2), round(found.sds, 2)
+    >>> estimate = bias(p)
+    >>> round(estimate.median, 2), round(estimate.sds, 2)
     (0.31, 0.5)
-    >>> print(f"{found.low:.2f} to {found.high:.2f}")
+    >>> print(f"{estimate.low:.2f} to {estimate.high:.2f}")
     0.33 to 0.67
     """
     from scipy.special import ndtri
@@ -150,7 +150,7 @@ def bias(probabilities: ArrayLike, level: float = 0.95) -> Bias:
 
 
 def dispersion(probabilities: ArrayLike, level: float = 0.95) -> Dispersion:
-    """Return how much too narrow or too wide q is, without regard to outliers.
+    """Return how much too narrow or too wide q is, by a measure that outliers do not move.
 
     Parameters
     ----------
@@ -163,15 +163,15 @@ def dispersion(probabilities: ArrayLike, level: float = 0.95) -> Dispersion:
     -----
     ``factor`` is median |Phi^-1(p)| / Phi^-1(3/4): above 1 for a U-shaped histogram of p (q too
     narrow), below 1 for a hump (q too wide). A bias of q widens the histogram too, so read it
-    beside `bias`. The p-value is that of the exact sign test that |2p - 1|, uniform when q is
-    calibrated, has median 1/2; p of exactly 1/4 or 3/4 say nothing and are left out.
+    with `bias`. The p-value is that of the exact sign test that |2p - 1|, uniform when q is
+    calibrated, has median 1/2; p of exactly 1/4 or 3/4 carry no information and are left out.
 
     Examples
     --------
     >>> from scipy.stats import norm
     >>> z = norm.ppf((np.arange(100) + 0.5) / 100)
-    >>> found = dispersion(norm.cdf(2 * z))                            # q has half the sd it needs
-    >>> round(found.factor, 2), found.p_value < 0.001
+    >>> estimate = dispersion(norm.cdf(2 * z))                         # q has half the sd it needs
+    >>> round(estimate.factor, 2), estimate.p_value < 0.001
     (2.0, True)
     """
     from scipy.special import ndtri
@@ -265,7 +265,7 @@ def symmetric_kl_terms(log_ratios_true: ArrayLike, log_ratios_draws: ArrayLike) 
 def as_probabilities(probabilities: ArrayLike) -> NDArray[Any]:
     """Return calibration probabilities, ``(M,)`` or ``(M, Q)``, or raise and say what is wrong.
 
-    Float32 stays float32, which keeps memory and says how far the digits go.
+    Float32 stays float32: it saves memory, and its type tells how many digits are right.
     """
     p = _as_columns(probabilities, "probabilities")
     lowest, highest = p.min(), p.max()

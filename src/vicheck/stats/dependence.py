@@ -1,4 +1,4 @@
-"""Which pairs of quantities depend on each other otherwise under the posterior than under q.
+"""Which pairs of quantities depend on each other differently under the posterior than under q.
 
 Each quantity is turned into normal scores by its ranks among the draws of q, so that the answer is
 the same on any monotone scale. The first two Hermite polynomials of the scores, h1(z) = z and
@@ -22,7 +22,7 @@ _NEGLIGIBLE = -100.0
 
 
 class PairShift(NamedTuple):
-    """Two columns, and how much their dependence changes by the weights."""
+    """Two columns, and how much the weights change their dependence."""
 
     first: int
     second: int

@@ -33,7 +33,7 @@ def divergences(
     orders
         Orders alpha of the Renyi divergences D_alpha(p || q): real numbers or +inf.
     smoothed
-        ``psis(log_ratios)``, when it is there already.
+        ``psis(log_ratios)``, if it has been computed already.
 
     Returns
     -------
@@ -165,7 +165,7 @@ def _renyi_infinite(result: PsisResult) -> Measure:
 
 
 def _renyi_negative(alpha: float, log_r: Floats, result: PsisResult) -> Measure:
-    """Moments of negative order hang on the left tail of the ratios, which has its own khat."""
+    """Moments of negative order depend on the left tail of the ratios, which has its own khat."""
     reason = _gate(1.0, result)
     if reason or result.num_zero:
         return Measure(np.nan, np.nan, reason or f"{result.num_zero} draws lie where p is zero")
@@ -190,7 +190,7 @@ def _from_log_powers(alpha: float, log_powers: Floats, u: Floats) -> Measure:
 
 
 def _gate(order: float, result: PsisResult) -> str:
-    """Say why a moment of the ratios of this order cannot be estimated, or nothing if it can."""
+    """Say why a moment of this order of the ratios cannot be estimated; empty if it can."""
     undefined = _undefined(result)
     if undefined:
         return undefined

@@ -1,8 +1,8 @@
 """Expectations, standard deviations and quantiles from weighted draws, with their errors.
 
-All four estimates of the paper's equation 3 differ in the weights alone: make log weights with
+All four estimates of the paper's equation 3 differ only in the weights: get log weights from
 `plain_log_weights`, `importance_log_weights`, `truncated_log_weights` or `psis(...).log_weights`
-and hand them to `expectation` or `quantiles`. Draws come first: ``values`` has shape ``(S,)`` or
+and pass them to `expectation` or `quantiles`. Draws come first: ``values`` has shape ``(S,)`` or
 ``(S, ...)``.
 """
 
@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 
 
 _BLOCK = 2**21
-"""Numbers whose tails are looked at together."""
+"""Numbers whose tails are fitted together."""
 _NOT_POSITIVE = (PsisStatus.TOO_FEW_POSITIVE, PsisStatus.ALL_ZERO)
 """Statuses of tails whose cut-off is not positive."""
 
@@ -296,7 +296,7 @@ def _signed_khat(deviation: Floats, log_r: Floats, tail_length: int) -> float:
 
 def _column_quantiles(values: Floats, weights: Floats, probs: Floats) -> tuple[Floats, Floats]:
     def weighted_quantile(at: Floats) -> Floats:
-        # Less a trifle, because a sum of weights that ought to reach the probability may miss it.
+        # Slightly less: a sum of weights that should equal the probability may fall short of it.
         at = np.maximum(at - 1e-12, 0.0)
         return np.asarray(np.quantile(values, at, weights=weights, method="inverted_cdf"))
 

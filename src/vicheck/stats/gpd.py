@@ -1,7 +1,7 @@
 """Generalised Pareto distribution in the log domain: fit, posterior of the shape, quantiles.
 
-Exceedances enter and leave as logarithms, so a tail spanning thousands of nats is as welcome as
-one spanning two. The density of an exceedance x > 0 is (1 + k x / sigma)^(-1/k - 1) / sigma.
+Exceedances go in and come out as logarithms, so that a tail may span thousands of nats. The density
+of an exceedance x > 0 is (1 + k x / sigma)^(-1/k - 1) / sigma.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ _MAX_SIZE_WITHOUT_LOADING = 1_000_000
 _STATUSES = tuple(PsisStatus)
 
 Chooser = Callable[[int, int], SmoothRows]
-"""Chooses the code by the numbers of rows and draws."""
+"""Chooses the implementation by the numbers of rows and draws."""
 
 
 def psis(
@@ -51,7 +51,7 @@ def psis(
     log_ratios
         Logarithms of the importance ratios, ``log_p - log_q`` at draws from q, up to a constant:
         shape ``(S,)``, or ``(..., S)`` for a batch of vectors. Real numbers of any type; they are
-        raised to float64 and never changed.
+        converted to float64 and never modified.
     tail_length
         Number of largest ratios the generalised Pareto distribution is fitted to; by default the
         paper's min(S / 5, 3 sqrt(S)), rounded up.
@@ -118,12 +118,12 @@ def psis_khat(
 def psis_quietly(
     log_ratios: ArrayLike, *, tail_length: int | None = None, with_weights: bool = True
 ) -> PsisResult:
-    """Do the same as `psis` without a warning, for callers that say themselves what is wrong."""
+    """Do the same as `psis` without a warning, for callers that report problems themselves."""
     return _to_result(_run(log_ratios, tail_length, strict=False, with_weights=with_weights))
 
 
 def psis_once(log_ratios: ArrayLike, *, tail_length: int | None = None) -> PsisResult:
-    """Do the same as `psis_quietly` in a process that does it once.
+    """Do the same as `psis_quietly`, for a process that calls it only once.
 
     Up to a million numbers the compiled code takes longer to load than it saves, so it is not
     used; the numbers agree up to rounding.
@@ -149,7 +149,7 @@ def default_tail_length(num_draws: int) -> int:
 
 
 class _Run(NamedTuple):
-    """What came of a call, before it is put into the shape of its input."""
+    """The result of a call, before it gets the shape of its input."""
 
     smoothed: SmoothedRows
     num_draws: int
@@ -226,10 +226,10 @@ def _resolve_tail_length(tail_length: int | None, num_draws: int) -> int:
 def _refuse_invalid(smoothed: SmoothedRows, batch: tuple[int, ...]) -> None:
     """Raise ValueError for the first vector that holds NaN or +inf."""
     _, num_invalid, first_invalid = smoothed.counts.T
-    found = np.flatnonzero(num_invalid)
-    if not found.size:
+    rows = np.flatnonzero(num_invalid)
+    if not rows.size:
         return
-    row = int(found[0])
+    row = int(rows[0])
     index = (*np.unravel_index(row, batch), first_invalid[row])
     place = ", ".join(str(int(i)) for i in index)
     raise ValueError(

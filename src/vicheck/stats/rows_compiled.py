@@ -5,6 +5,9 @@ cost: a sample of the row tells which values cannot be in its tail, one logarith
 factors, and the exponential is a polynomial that the compiler turns into vector instructions.
 """
 
+# Over 400 lines: Numba's cache on disk follows this file alone. With parts of it in other files, it
+# would go on serving old code after a change of theirs.
+
 # Types are Numba's to infer here; the signature is that of rows_numpy.smooth_rows.
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 
@@ -54,10 +57,10 @@ def _can_cache() -> bool:
     if not chosen and cache_directory() is None:
         return False  # Numba would make a directory called ~ where the program runs
     try:
-        found = Path(str(njit(cache=True)(lambda: None).stats.cache_path))
+        place = Path(str(njit(cache=True)(lambda: None).stats.cache_path))
     except RuntimeError:
         return False
-    return bool(chosen) or found.parent == Path(__file__).parent or is_safe(found)
+    return bool(chosen) or place.parent == Path(__file__).parent or is_safe(place)
 
 
 _options: dict[str, Any] = {"cache": _can_cache(), "nogil": True, "error_model": "numpy"}

@@ -44,7 +44,7 @@ _MAX_EXACT = 10_000  # ks_2samp turns from its exact to its asymptotic p-value a
 
 
 class SymmetryTest(NamedTuple):
-    """Butler's test; each a number, or an array with one entry a quantity."""
+    """Butler's test; each a number, or an array with one entry per quantity."""
 
     statistic: Any
     """Largest distance of the walk from 0, a whole number of steps."""
@@ -57,7 +57,7 @@ class SymmetryTest(NamedTuple):
 
 
 class PaperKs(NamedTuple):
-    """The paper's test; each a number, or an array with one entry a quantity."""
+    """The paper's test; each a number, or an array with one entry per quantity."""
 
     statistic: Any
     """Largest difference between the distribution functions of p and of 1 - p."""
@@ -87,8 +87,8 @@ def symmetry_test(
         Breaks ties. Without ties, as for a continuous q, it changes nothing.
     randomised
         The statistic is a whole number, so the p-values are discrete, and a test at 5% rejects
-        somewhat less often. With True they are made uniform under symmetry by a random share of
-        the probability of the value itself.
+        somewhat less often. With True they are exactly uniform under symmetry: a random share of
+        the probability of the observed value is taken off.
 
     Notes
     -----
@@ -102,8 +102,8 @@ def symmetry_test(
     >>> p = np.random.default_rng(1).random(500)
     >>> round(symmetry_test(p).p_value, 2)
     0.56
-    >>> found = symmetry_test(p**1.5)                                  # p too small: q too high
-    >>> found.p_value < 1e-4, found.p_value_over < 1e-4, found.p_value_under > 0.5
+    >>> result = symmetry_test(p**1.5)                                 # p too small: q too high
+    >>> result.p_value < 1e-4, result.p_value_over < 1e-4, result.p_value_under > 0.5
     (True, True, True)
     """
     p = as_probabilities(probabilities)
@@ -116,7 +116,7 @@ def symmetry_test(
     )
     p_values = [_for_each(law, height, num_steps) for law, height in laws]
     if randomised:
-        # A stream of its own: the one of the seed alone breaks the ties.
+        # A separate stream: that of the seed alone breaks the ties.
         share = np.random.default_rng([seed, 1]).random(farthest.size)
         beyond = [_for_each(law, height + 1, num_steps) for law, height in laws]
         pairs = zip(p_values, beyond, strict=True)
@@ -155,10 +155,10 @@ def leaving_probability(height: ArrayLike, num_steps: int) -> Any:
     table = _reaching_table(_as_num_steps(num_steps))
     asked, places = np.unique(heights, return_inverse=True)
     # The first step always reaches 1: exactly so, not up to rounding.
-    found = [
+    probabilities = [
         1.0 if h <= min(1, num_steps) else _alternating_sum(table, h, 2 * h) for h in asked.tolist()
     ]
-    return _number_or_array(np.array(found)[places].reshape(heights.shape))
+    return _number_or_array(np.array(probabilities)[places].reshape(heights.shape))
 
 
 def paper_ks(probabilities: ArrayLike) -> PaperKs:
@@ -172,7 +172,7 @@ def paper_ks(probabilities: ArrayLike) -> PaperKs:
     Notes
     -----
     The two samples are the same numbers, so the p-value is too small: `paper_ks_size` is how
-    often the test rejects in truth, 9 to 11% for a nominal 5%. It is here to compare with the
+    often the test really rejects, 9 to 11% for a nominal 5%. It is here to compare with the
     paper; judge by `symmetry_test`. The number is that of ``scipy.stats.ks_2samp(p, 1 - p)``: the
     exact law for two independent samples up to M = 10,000, an approximation above (R's
     ``ks.test`` takes the limit from M = 100 on). Ties are those of exact arithmetic: 0.3 and
@@ -253,7 +253,7 @@ def _keys(block: Floats, tolerance: int) -> Integers:
     """Return for each p, in one integer, its distance to the nearer of 0 and 1 and its side.
 
     The side is in the last two bits: 0 below 1/2, 1 above, 2 at it. Integers sort several times
-    faster than an index can be found.
+    faster than an argsort.
     """
     levels = np.rint(np.minimum(block, 1.0 - block) * _LEVELS).astype(np.int64)
     side = np.where(levels >= _LEVELS // 2 - tolerance, 2, block > 0.5)
@@ -266,7 +266,7 @@ def _gaps(sorted_keys: Integers) -> Integers:
 
 
 def _sort_ties_by_rank(keys: Integers, ranks: Integers, tolerance: int) -> Integers:
-    """Sort along rows, those that are one number but for rounding by the rank of their dataset."""
+    """Sort along rows; numbers that are equal but for rounding, by the rank of their dataset."""
     order = np.argsort(keys, axis=1)
     in_order = np.take_along_axis(keys, order, axis=1)
     group = np.zeros(keys.shape, np.int64)
@@ -279,8 +279,8 @@ def _sort_ties_by_rank(keys: Integers, ranks: Integers, tolerance: int) -> Integ
 def _tolerance(p: NDArray[Any]) -> int:
     """Return the distance, in levels, up to which two numbers are one but for rounding.
 
-    Without it p = r / (S + 1) and 1 - p fall apart by a last digit, always the same of the two
-    comes first, and the walk goes further than under symmetry it should.
+    Without it p = r / (S + 1) and 1 - p would differ in the last digit, the same one of the two
+    would always come first, and the walk would go further than it should under symmetry.
     """
     return int(4 * np.finfo(p.dtype).eps * _LEVELS)
 
@@ -337,11 +337,11 @@ def _for_each(
     law: Callable[[ArrayLike, int], Any], height: Integers, num_steps: Integers
 ) -> Floats:
     """Apply a law to heights of walks of different length."""
-    found = np.empty(height.size)
+    probabilities = np.empty(height.size)
     for steps in np.unique(num_steps).tolist():
         these = num_steps == steps
-        found[these] = law(height[these], steps)
-    return found
+        probabilities[these] = law(height[these], steps)
+    return probabilities
 
 
 def _as_heights(height: ArrayLike) -> Integers:

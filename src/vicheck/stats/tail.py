@@ -1,4 +1,4 @@
-"""The largest values of a vector, found without sorting the rest."""
+"""The largest values of a vector, without sorting the rest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 
 
 class Tail(NamedTuple):
-    """The largest values of vectors in ascending order, and where they stand.
+    """The largest values of vectors in ascending order, and their positions.
 
     Of a single vector, or of the rows of a matrix: then every field has an axis over them.
     """

@@ -4,7 +4,7 @@ Simultaneous bands for the empirical distribution function (ECDF) after Sailynoj
 Vehtari (2022), "Graphical test for discrete uniformity and its applications in goodness-of-fit
 evaluation and multiple sample comparison", Statistics and Computing 32. At each of K equidistant
 points the number of p at or below is binomial; pointwise intervals of level 1 - gamma make the
-band, and gamma is set so that the whole ECDF stays inside with the level wanted.
+band, and gamma is chosen so that the whole ECDF stays inside with the desired probability.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Band", "UniformityTest", "band_coverage", "simultaneous_band", "unif
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_MAX_POINTS = 1000  # more make the band slower to find and no different to look at
+_MAX_POINTS = 1000  # more make the band slower to compute and look no different
 _LOG_PRECISION = 1e-5  # of gamma: it moves the coverage by less than 1e-5 (1 - coverage)
 _SMALLEST = 1e-10  # p-values: what 1 - coverage can resolve in double precision, with room
 _MAX_VALUES = 2500  # of the statistic up to which its law is tabulated in full
@@ -48,7 +48,7 @@ class Band(NamedTuple):
 
 
 class UniformityTest(NamedTuple):
-    """Whether the ECDF stays in its band; each a number, or an array with one entry a quantity."""
+    """Whether the ECDF is in its band; each a number, or an array with one entry per quantity."""
 
     inside: Any
     """Whether the whole ECDF lies inside the band."""
@@ -135,8 +135,8 @@ def uniformity_test(
     >>> p = np.random.default_rng(1).random(500)
     >>> uniformity_test(p).inside, uniformity_test(p**2).inside
     (True, False)
-    >>> found = uniformity_test(p**2)
-    >>> found.excursion > 0.2, found.p_value < 1e-9                     # too many small p
+    >>> result = uniformity_test(p**2)
+    >>> result.excursion > 0.2, result.p_value < 1e-9                   # too many small p
     (True, True)
     """
     check_level(level)
@@ -159,8 +159,8 @@ def uniformity_test(
     p_values = np.where(
         inside, np.maximum(p_values, np.nextafter(level, 1.0)), np.minimum(p_values, level)
     )
-    found = (inside, p_values, statistic, place, excursion)
-    return UniformityTest(*(shaped(each, p) for each in found))
+    fields = (inside, p_values, statistic, place, excursion)
+    return UniformityTest(*(shaped(each, p) for each in fields))
 
 
 def _ecdf_counts(block: Floats, points: int) -> Integers:
@@ -169,7 +169,7 @@ def _ecdf_counts(block: Floats, points: int) -> Integers:
     bins = np.maximum(np.ceil(block * points - 1e-9), 0.0).astype(np.int64)
     bins += (np.arange(len(block)) * (points + 1))[:, None]
     counts = np.bincount(bins.ravel(), minlength=len(block) * (points + 1))
-    # At 1 all are below, which says nothing.
+    # At 1 all are below: no information.
     return np.cumsum(counts.reshape(len(block), points + 1), axis=1)[:, 1:points]
 
 
@@ -233,7 +233,7 @@ def _log_poisson(counts: Floats, mean: float) -> Floats:
 @lru_cache(maxsize=128)
 def _gamma(num: int, points: int, level: float) -> float:
     """Return the largest gamma with a coverage of at least ``level``, by bisection."""
-    if _coverage(1.0, num, points) >= level:  # so few datasets that no ECDF is out of the way
+    if _coverage(1.0, num, points) >= level:  # so few datasets that no ECDF can leave the band
         return 1.0
     # At each point and side the band is missed with probability gamma / 2 at most.
     low, high = np.log((1.0 - level) / points), 0.0

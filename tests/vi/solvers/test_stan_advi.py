@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from vicheck import psis_khat
+from vicheck.adapters.log_density import from_log_density
 from vicheck.adapters.numpyro.models import from_numpyro
 from vicheck.errors import ModelError
-from vicheck.model import double_precision, from_log_density
+from vicheck.model import double_precision
 from vicheck.paper.models import (
     EIGHT_SCHOOLS,
     eight_schools_centred,
@@ -286,6 +287,7 @@ def test_noise_in_parts_is_the_same_run(gaussian, monkeypatch):
     assert parts.iterates.shape == whole.iterates.shape == (150, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "function", "spread"),
     [("CP", eight_schools_centred, 0.07), ("NCP", eight_schools_noncentred, 0.07)],
@@ -307,6 +309,7 @@ def test_eight_schools_as_in_stan(name, function, spread):
     assert all(s.status is FitStatus.CONVERGED for s in solutions)
 
 
+@pytest.mark.slow
 def test_loose_tolerance_on_a_regression_gives_a_high_khat():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1000, 10))  # noqa: N806

@@ -10,9 +10,10 @@ import numpyro.distributions as dist
 import optax
 import pytest
 
+from vicheck.adapters.log_density import from_log_density
 from vicheck.adapters.numpyro.models import from_numpyro
 from vicheck.errors import ModelError
-from vicheck.model import double_precision, from_log_density
+from vicheck.model import double_precision
 from vicheck.results.status import FitStatus
 from vicheck.runtime.compiling import num_compiled
 from vicheck.vi.families.full_rank import FullRank
@@ -166,6 +167,7 @@ def plated(y=None, size=None):
         numpyro.sample("y", dist.Normal(mu, jnp.exp(log_sigma)), obs=batch)
 
 
+@pytest.mark.slow
 def test_minibatches_agree_with_all_data():
     y = np.random.default_rng(2).normal(1.5, 2.0, 400)
     model = from_numpyro(plated, y=y, size=40)

@@ -20,7 +20,9 @@ from numpyro.infer import SVI, Trace_ELBO
 from numpyro.infer.autoguide import AutoContinuous
 from numpyro.infer.util import log_density
 
-from vicheck.adapters.numpyro.models import NumpyroProgram, WholePlates, from_numpyro, tracing
+from vicheck.adapters.numpyro.models import from_numpyro
+from vicheck.adapters.numpyro.program import NumpyroProgram
+from vicheck.adapters.numpyro.traces import WholePlates, tracing
 from vicheck.adapters.precision import in_double
 from vicheck.draws import Approximation, Draws
 from vicheck.errors import ARGUMENTS_DO_NOT_FIT, ModelError

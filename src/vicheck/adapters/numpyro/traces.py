@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
+from numpyro import handlers
 from numpyro.distributions import biject_to
 from numpyro.primitives import Messenger
 
-__all__ = ["Redrawn", "WholePlates", "at_zero", "tracing"]
+from vicheck.errors import ModelError
+from vicheck.model import Data
+
+__all__ = ["ProperPriors", "Redrawn", "WholePlates", "at_zero", "sites_at_zero", "tracing"]
 
 _TRACING = threading.RLock()
 """NumPyro keeps what it traces in one stack for the whole process: one thread at a time."""
@@ -33,7 +40,7 @@ class WholePlates(Messenger):  # type: ignore[misc]
 class Redrawn(Messenger):  # type: ignore[misc]
     """Draw sites that are observed, in the shapes of what they observe.
 
-    Not those within a ``scan``: what comes later there may hang on them.
+    Not those within a ``scan``: what comes later there may depend on them.
     """
 
     def __init__(self, fn: Any, sites: frozenset[str]) -> None:
@@ -51,9 +58,51 @@ class Redrawn(Messenger):  # type: ignore[misc]
         msg["value"], msg["is_observed"] = None, False
 
 
+class ProperPriors(Messenger):  # type: ignore[misc]
+    """Name the site when a prior cannot be drawn from."""
+
+    def process_message(self, msg: Any) -> None:
+        improper = type(msg.get("fn")).__name__ == "ImproperUniform"
+        if msg["type"] == "sample" and msg["value"] is None and improper:
+            raise ModelError(
+                f"site {msg['name']!r} has a flat prior that cannot be drawn from",
+                hint="to simulate data, give it a proper prior",
+            )
+
+
 def at_zero(site: Any, shift: Any = 0.0) -> Any:
     """Return the value of a parameter where its unconstrained vector is zero, or all ``shift``."""
     if site["type"] != "sample" or site["is_observed"] or site["fn"].support.is_discrete:
         return None
     transform = biject_to(site["fn"].support)
     return transform(jnp.zeros(transform.inverse_shape(site["fn"].shape())) + shift)
+
+
+def sites_at_zero(function: Callable[..., Any], fixed: Data, data: Data) -> dict[str, Any]:
+    """Trace a model at z = 0, its shapes only: nothing is computed.
+
+    Raises
+    ------
+    ModelError
+        If the function raises anything; the message has the shapes of the data.
+    """
+    captured: dict[str, Any] = {}
+
+    def run(key: jax.Array, data: Data) -> None:
+        at_origin = handlers.substitute(WholePlates(function), substitute_fn=at_zero)
+        at_origin = handlers.seed(at_origin, key)
+        captured.update(handlers.trace(at_origin).get_trace(**{**fixed, **data}))
+
+    try:
+        with tracing():
+            jax.eval_shape(run, jax.random.key(0), data)
+    except ModelError:
+        raise
+    except Exception as error:  # whatever a user's function can raise
+        arrays = {k: v for k, v in data.items() if v is not None and not isinstance(v, Mapping)}
+        shapes = ", ".join(f"{name} {np.shape(array)}" for name, array in arrays.items())
+        raise ModelError(
+            f"the model cannot be run with data of shapes {shapes or 'none'}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    return captured

@@ -38,19 +38,19 @@ class Bridge:
     """A Stan model: densities with all constants and the Jacobian, at many points at a time.
 
     Beside BridgeStan's methods for one point it has ``log_densities`` and ``log_density_gradients``
-    for many, which `vicheck.from_stan` uses where it finds them.
+    for many, which `vicheck.from_stan` uses where they exist.
     """
 
     def __init__(self, library: str, data: str, seed: int = 0) -> None:
         self._call = _functions(library)
         self._model = self._call["new"](data.encode(), seed)
         if not self._model:
-            raise ModelError(f"Stan does not take the data: {self.message}")
+            raise ModelError(f"Stan rejected the data: {self.message}")
         weakref.finalize(self, self._call["delete"], self._model)
 
     @property
     def message(self) -> str:
-        """What Stan said last when it rejected something, in this thread."""
+        """Stan's last message about something it rejected, in this thread."""
         return str(self._call["message"]().decode())
 
     def param_unc_num(self) -> int:
@@ -154,7 +154,7 @@ def _functions(library: str) -> dict[str, Any]:
 
 def _require_whole(propto: bool, jacobian: bool) -> None:
     if propto or not jacobian:
-        raise ValueError("this model has its density with all constants and the Jacobian only")
+        raise ValueError("this model only has its density with all constants and the Jacobian")
 
 
 def _doubles(values: Any) -> Floats:

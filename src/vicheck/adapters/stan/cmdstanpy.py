@@ -1,4 +1,4 @@
-"""CmdStanPy: fits by ADVI, Pathfinder and Laplace, from the CSV files they stand for."""
+"""CmdStanPy: fits by ADVI, Pathfinder and Laplace, read from their CSV files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiles Stan programs with the compiler and headers that httpstan's wheel carries, and g++."""
+"""Compiling Stan programs, with the compiler and headers in httpstan's wheel, and g++."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def compile_program(path: Path) -> Path:
     """Compile a Stan program, or find it compiled, and return the library.
 
     Libraries are kept in the user's cache directory by the program's text and the versions of all
-    that it is made with. What others could have put there is not used.
+    tools that compile it. Files that others could have put there are not used.
     """
     require_extra("stan")
     code = translate(path)
     library = _directory() / library_name(code)
     if not is_private(library):
         with _alone(library.with_suffix(".lock")):
-            if not is_private(library):  # another process may have made it meanwhile
+            if not is_private(library):  # another process may have compiled it meanwhile
                 with tempfile.TemporaryDirectory(dir=library.parent) as directory:
-                    made = _compile(path, code, Path(directory))
-                    made.chmod(0o700)
-                    made.replace(library)
+                    compiled = _compile(path, code, Path(directory))
+                    compiled.chmod(0o700)
+                    compiled.replace(library)
     return library
 
 
@@ -83,9 +83,9 @@ def translate(path: Path) -> str:
 
 
 def library_name(code: str) -> str:
-    """Return the name of a program's library: it belongs to one place of Stan's own libraries.
+    """Return the name of a program's library, which is bound to the place of Stan's own libraries.
 
-    It loads them from there, and would find nothing, or another's, once that place is gone.
+    It loads them from there, and would find none, or others, once that place is gone.
     """
     place = hashlib.sha256(str(_home()).encode()).hexdigest()[:8]
     return f"{digest_of(code)}-{place}.so"

@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.adapters.stan.csv_tables import StanTable, parse_stan_csv
 from vicheck.adapters.stan.names import StanArray, arrays_of
 from vicheck.draws import Draws
 from vicheck.errors import InputFileError
-from vicheck.stats.constraint_search import Columns, recover_from_columns
 from vicheck.stats.psis import psis_quietly
 
 __all__ = ["draws_of_stan_csv", "read_stan_csv"]
@@ -35,16 +33,18 @@ _ONE_PATH = "seconds (Pathfinder)"
 _ANNOUNCED = {_ADVI: "output_samples", _LAPLACE: "draws", _PATHFINDER: "num_draws"}
 """The setting with the number of draws."""
 
-_WORD = re.compile(r"\w+")
-_INDICES = re.compile(r"\[[^\[\]]*\]")
-"""Brackets, whose commas are not between names."""
+_ELSEWHERE = (
+    "(Pathfinder's files have them; vicheck.from_stan and vicheck.fit give a fit of the same "
+    "program that has them too)"
+)
+_UNNORMALIZED = {
+    _ADVI: f"Stan's ADVI leaves the constants out of log_g__ {_ELSEWHERE}",
+    _LAPLACE: "Stan's Laplace method leaves the constants out of log_q__, and those of ~ "
+    f"statements out of log_p__ {_ELSEWHERE}",
+    _PATHFINDER: "",
+}
+"""Why there is no ELBO, by method."""
 
-_FULL_PRECISION = 15
-"""Significant digits from which on a number is as good as not rounded."""
-_DIGITS_FROM = 200
-"""Draws in which the digits are counted; zeros at the end are not printed, so not in one alone."""
-_CELLS_SEEN = 100_000
-"""At most, of the numbers in these draws."""
 _NUM_PERTURBATIONS = 50
 _HARMLESS_ROUNDING = 1e-6
 """Rounding errors of log densities that cannot move khat in its second decimal."""
@@ -81,11 +81,9 @@ def read_stan_csv(paths: StrPath | Sequence[StrPath]) -> Draws:
 
     Notes
     -----
-    ADVI and Laplace leave the constant out of log q. It is restored by finding the Gaussian that
-    explains the printed densities at the printed draws, where there is exactly one; otherwise
-    ``unnormalized`` says why not, and khat, which needs no constant, is all the same. The ``log_p``
-    of ADVI and Pathfinder has all constants of the model; that of Laplace lacks those that ``~``
-    leaves out.
+    ADVI and Laplace leave the constants out of log q, and Laplace also those of ``~`` statements
+    out of log p. khat and the weights need none of them; the ELBO and the evidence do, so they are
+    unknown and ``unnormalized`` says why. Pathfinder writes both densities whole.
     """
     path = _only(paths)
     return draws_of_stan_csv(Path(path).read_bytes(), os.fspath(path))
@@ -93,60 +91,28 @@ def read_stan_csv(paths: StrPath | Sequence[StrPath]) -> Draws:
 
 def draws_of_stan_csv(content: bytes, name: str) -> Draws:
     """Do the same as `read_stan_csv` with what was read already; ``name`` is for messages."""
-    table = _parsed(content, name)
+    table = parse_stan_csv(content, name)
     kind = _kind(table)
     if kind == _PATHFINDER:
         _refuse_pathfinder(table)
     if kind == _LAPLACE:
         _refuse_laplace(table)
-    mean = None
     if kind == _ADVI:
-        table, mean = _without_mean(table)
+        table = _without_mean(table)
     if not len(table.numbers):
         raise InputFileError(
             f"{name} holds no draws" + (" after q's mean" if kind == _ADVI else "")
         )
     log_p, log_q = (table.column(column) for column in kind)
-    notes = _count_notes(table, kind)
-    unnormalized = ""
-    if kind != _PATHFINDER:
-        log_q, unnormalized, restored = _restored(table, mean, kind)
-        notes += restored
-    notes += _rounding_notes(table, kind)
     values, left_out = _values(table)
     return Draws(
         values=values,
         log_p=log_p,
         log_q=log_q,
         title=_title(table, kind),
-        notes=tuple(notes + left_out),
-        unnormalized=unnormalized,
+        notes=(*_count_notes(table, kind), *_rounding_notes(table, kind), *left_out),
+        unnormalized=_UNNORMALIZED[kind],
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Table:
-    """A CSV file, its settings and where its rows stood."""
-
-    file: str
-    settings: dict[str, str]
-    comments: str
-    names: list[str]
-    numbers: Floats
-    lines: list[int]
-    digits: int
-    """Significant digits of the numbers."""
-    cut: bool
-    """Whether the last line has no end."""
-
-    def column(self, name: str) -> Floats:
-        return self.numbers[:, self.names.index(name)]
-
-    def says_no(self, setting: str) -> bool:
-        return self.settings.get(setting, "").lower() in {"0", "false"}
-
-    def rows(self, chosen: slice) -> _Table:
-        return replace(self, numbers=self.numbers[chosen], lines=self.lines[chosen])
 
 
 def _only(paths: StrPath | Sequence[StrPath]) -> StrPath:
@@ -160,85 +126,7 @@ def _only(paths: StrPath | Sequence[StrPath]) -> StrPath:
     return paths[0]
 
 
-def _parsed(content: bytes, name: str) -> _Table:
-    if not content.strip():
-        raise InputFileError(f"{name} is empty")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputFileError(
-            f"{name} is no Stan CSV file: it starts with {content[:8]!r}"
-        ) from None
-    comments, numbered = [], []
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.lstrip().startswith("#"):
-            comments.append(line.strip())
-        elif line.strip():
-            numbered.append((number, line))
-    if not numbered:
-        raise InputFileError(f"{name} holds no data, only comments")
-    joined = _INDICES.sub(lambda found: found[0].replace(",", "\0"), numbered[0][1])
-    names = [cell.strip(' "').replace("\0", ",") for cell in joined.split(",")]
-    rows = numbered[1:]
-    settings: dict[str, str] = {}
-    for comment in comments:
-        key, equals, value = (part.strip() for part in comment[1:].partition("="))
-        if equals and _WORD.fullmatch(key):
-            settings.setdefault(key, value.removesuffix("(Default)").rstrip())
-    return _Table(
-        file=name,
-        settings=settings,
-        comments="\n".join(comments),
-        names=names,
-        numbers=_numbers(rows, names, name),
-        lines=[number for number, _ in rows],
-        digits=_significant_digits(line for _, line in rows[:_DIGITS_FROM]),
-        cut=not text.endswith(("\n", "\r")),
-    )
-
-
-def _numbers(rows: list[tuple[int, str]], names: list[str], name: str) -> Floats:
-    """Return all numbers, or say where something else stands."""
-    for position, (number, line) in enumerate(rows):
-        width = line.count(",") + 1
-        if width != len(names):
-            last = position == len(rows) - 1 and width < len(names)
-            raise InputFileError(
-                f"{name}, line {number}: expected {len(names)} values, got {width}"
-                + (": the file is cut off in the middle of a line" if last else "")
-            )
-    if not rows:
-        return np.empty((0, len(names)))
-    try:
-        return np.loadtxt([line for _, line in rows], delimiter=",", comments=None, ndmin=2)
-    except ValueError as error:
-        for number, line in rows:
-            for column, cell in enumerate(line.split(",")):
-                if not _is_number(cell):
-                    raise InputFileError(
-                        f"{name}, line {number}, column {column + 1} ({names[column]}): "
-                        f"{cell.strip()!r} is not a number"
-                    ) from None
-        raise InputFileError(f"{name}: {error}") from None
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def _significant_digits(lines: Iterable[str]) -> int:
-    """Count the digits of the number that has most of them."""
-    cells = islice((cell for line in lines for cell in line.split(",")), _CELLS_SEEN)
-    mantissas = (re.split("[eE]", cell)[0] for cell in cells)
-    digits = (re.sub(r"\D", "", mantissa).lstrip("0") for mantissa in mantissas)
-    return min(max(map(len, digits), default=0), _FULL_PRECISION)
-
-
-def _kind(table: _Table) -> tuple[str, str]:
+def _kind(table: StanTable) -> tuple[str, str]:
     """Return the names of log p and log q, which tell the methods apart, or refuse the file."""
     names, file = table.names, table.file
     repeated = [name for name, count in Counter(names).items() if count > 1]
@@ -254,7 +142,7 @@ def _kind(table: _Table) -> tuple[str, str]:
     method = table.settings.get("method", "")
     if method == "sample" or not _SAMPLER_COLUMNS.isdisjoint(names):
         raise InputFileError(
-            f"{file} holds draws by MCMC, which need no such check",
+            f"{file} holds draws by MCMC, which need no check of this kind",
             hint="look at R-hat and the effective sample size instead",
         )
     if method == "optimize" or "Point Estimate" in table.comments:
@@ -264,7 +152,7 @@ def _kind(table: _Table) -> tuple[str, str]:
         )
     if _ADVI_DIAGNOSTICS in table.comments:
         raise InputFileError(
-            f"{file} is ADVI's diagnostic file, the ELBO on the way",
+            f"{file} is ADVI's diagnostic file, which holds the ELBO during the run",
             hint="the draws are in the output file",
         )
     shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
@@ -276,7 +164,7 @@ def _kind(table: _Table) -> tuple[str, str]:
     )
 
 
-def _refuse_pathfinder(table: _Table) -> None:
+def _refuse_pathfinder(table: StanTable) -> None:
     """Refuse draws that are not from one approximation with its own density at each."""
     num_paths = _count(table.settings.get("num_paths", "1"))
     if _ONE_PATH in table.comments:
@@ -284,7 +172,7 @@ def _refuse_pathfinder(table: _Table) -> None:
     if num_paths > 1 and not (table.says_no("psis_resample") or table.says_no("calculate_lp")):
         raise InputFileError(
             f"{table.file} holds draws of {num_paths} paths after importance resampling, whose "
-            "ratios tell nothing about the approximation any more",
+            "ratios say nothing about the approximation any more",
             hint="run Pathfinder with num_paths=1, or with save_single_paths=1 and check the file "
             "of each path "
             "(psis_resample=0 alone leaves a mixture, whose density is not in the file)",
@@ -301,7 +189,7 @@ def _refuse_pathfinder(table: _Table) -> None:
     _refuse_missing_densities(table)
 
 
-def _refuse_laplace(table: _Table) -> None:
+def _refuse_laplace(table: StanTable) -> None:
     if table.says_no("jacobian"):
         raise InputFileError(
             f"{table.file}: with jacobian=0 log_p__ lacks the Jacobian of the constraints, so it "
@@ -311,7 +199,7 @@ def _refuse_laplace(table: _Table) -> None:
     _refuse_missing_densities(table)
 
 
-def _refuse_missing_densities(table: _Table) -> None:
+def _refuse_missing_densities(table: StanTable) -> None:
     if table.says_no("calculate_lp"):
         raise InputFileError(
             f"{table.file}: with calculate_lp=0 the log densities of the model are missing, and "
@@ -320,8 +208,8 @@ def _refuse_missing_densities(table: _Table) -> None:
         )
 
 
-def _without_mean(table: _Table) -> tuple[_Table, Floats | None]:
-    """Take q's mean, which has zeros for its densities, from the head of ADVI's output.
+def _without_mean(table: StanTable) -> StanTable:
+    """Leave out q's mean, which has zeros for its densities, at the head of ADVI's output.
 
     Where it was removed by hand, the first row is a draw like the others: a draw has a log_g__ of
     exactly zero with probability zero.
@@ -332,17 +220,15 @@ def _without_mean(table: _Table) -> tuple[_Table, Floats | None]:
             f"{table.file}, line {table.lines[means[-1]]}: another mean of q among the draws, so "
             "the file holds several runs, each with an approximation of its own: split it there"
         )
-    if not means.size:
-        return table, None
-    return table.rows(slice(1, None)), table.numbers[0]
+    return table.rows(slice(1, None)) if means.size else table
 
 
-def _count_notes(table: _Table, kind: tuple[str, str]) -> list[str]:
+def _count_notes(table: StanTable, kind: tuple[str, str]) -> list[str]:
     """Compare the number of draws with the one announced."""
     expected = _count(table.settings.get(_ANNOUNCED[kind], ""))
     if len(table.numbers) >= expected:
         return []
-    if table.cut:
+    if table.is_cut:
         raise InputFileError(
             f"{table.file}, line {table.lines[-1]}: the file is cut off in the middle of a line, "
             f"after {len(table.numbers)} of {expected} draws"
@@ -358,57 +244,10 @@ def _count(setting: str) -> int:
     return int(setting) if re.fullmatch("[0-9]{1,18}", setting) else 0
 
 
-def _restored(
-    table: _Table, mean: Floats | None, kind: tuple[str, str]
-) -> tuple[Floats, str, list[str]]:
-    """Return log q with its constant, or why it is without, and notes."""
-    column = kind[1]
-    log_q = table.column(column)
-    notes = []
-    if kind == _LAPLACE:
-        notes.append(
-            "Stan's Laplace method leaves the constants of ~ statements out of log_p__ (target += "
-            "keeps them): ELBO and log evidence lack them too."
-        )
-    variables = []
-    for array in _variables(table.names).values():
-        at = list(array.places)
-        draws, centre = table.numbers[:, at], None if mean is None else mean[at]
-        variables.append(
-            Columns(
-                draws,
-                _rounding(draws, table.digits),
-                centre,
-                None if centre is None else _rounding(centre, table.digits),
-            )
-        )
-    full = kind == _LAPLACE or table.settings.get("algorithm") == "fullrank"
-    rounding = _rounding(log_q, table.digits)
-    found = recover_from_columns(variables, log_q, full=full, log_q_rounding=rounding)
-    if found.gaussian is None:
-        lost = f"{column} lacks a constant, which could not be restored because {found.reason}"
-        return log_q, lost, notes
-    size = found.gaussian.mean.size
-    restored = (
-        f"The constant that {column} lacks was restored: a Gaussian of "
-        f"{size} parameter{'s' if size > 1 else ''} explains every value of it to within "
-        f"{found.gaussian.misfit:.0e}, which is the rounding of {table.digits} digits."
-    )
-    return log_q + found.gaussian.constant, "", [restored, *notes]
-
-
-def _rounding(numbers: Floats, digits: int) -> Floats:
-    """Return half a unit in the last of so many significant digits."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        exponents = np.floor(np.log10(np.abs(numbers)))
-    exponents = np.where(np.isfinite(exponents), exponents, -np.inf)
-    return np.asarray(0.5 * 10.0 ** (exponents - digits + 1))
-
-
-def _rounding_notes(table: _Table, kind: tuple[str, str]) -> list[str]:
-    """Say so when khat hangs on digits that were not printed."""
+def _rounding_notes(table: StanTable, kind: tuple[str, str]) -> list[str]:
+    """Say so when khat depends on digits that were not printed."""
     densities = np.stack([table.column(column) for column in kind])
-    rounding = _rounding(densities, table.digits)
+    rounding = table.rounding(densities)
     if rounding.max() < _HARMLESS_ROUNDING or not np.isfinite(densities).all():
         return []
     rng = np.random.default_rng(0)
@@ -426,7 +265,7 @@ def _rounding_notes(table: _Table, kind: tuple[str, str]) -> list[str]:
     ]
 
 
-def _values(table: _Table) -> tuple[dict[str, Floats], list[str]]:
+def _values(table: StanTable) -> tuple[dict[str, Floats], list[str]]:
     """Return draws as named arrays, and notes on those that are not finite."""
     values, notes = {}, []
     for name, array in _variables(table.names).items():
@@ -449,7 +288,7 @@ def _variables(names: list[str]) -> dict[str, StanArray]:
     return {name: array for name, array in arrays_of(names).items() if name not in _NO_PARAMETERS}
 
 
-def _title(table: _Table, kind: tuple[str, str]) -> str:
+def _title(table: StanTable, kind: tuple[str, str]) -> str:
     settings = table.settings
     method = {_ADVI: "ADVI", _LAPLACE: "Laplace approximation", _PATHFINDER: "Pathfinder"}[kind]
     if kind == _ADVI and "algorithm" in settings:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from vicheck.adapters.data_files import read_data
 from vicheck.adapters.host_calls import call_on_host
 from vicheck.adapters.stan.bridge import as_json
+from vicheck.adapters.stan.host_densities import log_density, on_host
 from vicheck.adapters.stan.names import StanArray, arrays_of
 from vicheck.adapters.stan.probing import probe
 from vicheck.adapters.stan.simulation import Generated, Simulation, Simulator, call
@@ -25,7 +25,6 @@ from vicheck.adapters.stan.sources import (
     constrain_rows,
     gradient_rows,
     source_of,
-    value_rows,
 )
 from vicheck.errors import ModelError
 from vicheck.model import Data, Layout, Model, Program, as_data
@@ -35,8 +34,6 @@ __all__ = ["from_stan"]
 Floats = NDArray[np.float64]
 
 _SUFFIX = "_sim"
-_STEP = 6e-6
-"""Relative step of central differences of gradients: the cube root of the rounding error."""
 
 
 def from_stan(
@@ -50,7 +47,7 @@ def from_stan(
 
     Stan itself evaluates the density and its gradient, with all constants (also those that ``~``
     statements drop) and the Jacobian. Programs are compiled by BridgeStan where it is installed
-    with its sources, and else with the compiler and headers that ``httpstan`` carries and g++;
+    with its sources, and otherwise with the compiler and headers that ``httpstan`` carries and g++;
     compiled programs are kept in the user's cache directory.
 
     Parameters
@@ -67,7 +64,7 @@ def from_stan(
         What `vicheck.vsbc` needs: a function of a NumPy generator and the data, which draws from
         the prior and returns all parameters and the observed data by name. Or a dictionary from
         those names to variables of the program's ``generated quantities`` block that are such
-        draws; by default variables called like them with ``_sim`` at the end, where the block has
+        draws; by default variables named like them with ``_sim`` at the end, where the block has
         them.
 
     Returns
@@ -79,7 +76,7 @@ def from_stan(
     Raises
     ------
     ModelError
-        When the program does not compile or does not take the data; the message is Stan's.
+        When the program does not compile or Stan rejects the data; the message is Stan's.
     MissingExtraError
         When neither BridgeStan nor httpstan is installed.
     """
@@ -91,13 +88,13 @@ def from_stan(
     draft = _StanProgram(source, name)
     if callable(simulator):
         drawn = call(simulator, np.random.default_rng(0), arrays)
-        made, observed = draft.with_drawn(arrays, drawn, observed)
+        built, observed = draft.with_drawn(arrays, drawn, observed)
         imagined = {each: as_data(each, drawn[each]) for each in observed}
         missing = tuple(each for each in observed if each not in arrays)
     else:
-        made, imagined, missing = draft.with_layout(arrays), {}, ()
-    made = made.with_simulator(imagined | arrays, observed, simulator)
-    return Model(made, arrays, missing)
+        built, imagined, missing = draft.with_layout(arrays), {}, ()
+    built = built.with_simulator(imagined | arrays, observed, simulator)
+    return Model(built, arrays, missing)
 
 
 @dataclass(frozen=True)
@@ -129,7 +126,7 @@ class _StanProgram(Program):
         return tuple(name for name, *_ in self.simulated)
 
     def log_density(self, z: jax.Array, data: Data) -> jax.Array:
-        return _log_density(self, z, data)
+        return log_density(self, z, data)
 
     def constrain(self, z: jax.Array, data: Data) -> dict[str, jax.Array]:
         columns = dict(self.parameters + self.derived)
@@ -138,7 +135,7 @@ class _StanProgram(Program):
         def host(model: StanModel, rows: Floats) -> tuple[Floats]:
             return (constrain_rows(model, rows, transformed=True),)
 
-        (flat,) = _on_host(self, host, [(width,)], z, data)
+        (flat,) = on_host(self, host, [(width,)], z, data)
         return {name: each.take(flat) for name, each in columns.items()}
 
     def unconstrain(self, theta: Mapping[str, Any], data: Data) -> jax.Array:
@@ -154,14 +151,14 @@ class _StanProgram(Program):
         def host(model: StanModel, rows: Floats) -> tuple[Floats]:
             return (np.stack([model.param_unconstrain(row) for row in rows]),)
 
-        (z,) = _on_host(self, host, [(self.dim,)], flat[order], data)
+        (z,) = on_host(self, host, [(self.dim,)], flat[order], data)
         return z
 
     def locate_trouble(self, z: jax.Array, data: Data) -> str:
         model = self.source.model(data)
         gradient_rows(model, np.asarray(z)[None])
-        said = getattr(model, "message", "")
-        return f"the Stan program {self.name}" + (f" ({said})" if said else "")
+        message = getattr(model, "message", "")
+        return f"the Stan program {self.name}" + (f" ({message})" if message else "")
 
     def check_data(self, data: Data) -> None:
         dim = self.source.model(data).param_unc_num()
@@ -207,24 +204,24 @@ class _StanProgram(Program):
         )
 
     def with_layout(self, data: Data) -> _StanProgram:
-        """Return the program that knows its parameters, by moving each entry of z and looking."""
+        """Return the program that knows its parameters, from what moves with each entry of z."""
         model = self.source.model(data)
         dim = model.param_unc_num()
         if not dim:
             raise ModelError(f"{self.name} has no parameters")
         groups = arrays_of(model.param_names(include_tp=False, include_gq=False))
         every = arrays_of(model.param_names(include_tp=True, include_gq=False))
-        moved = probe(model, dim)
+        effects = probe(model, dim)
         layout: list[tuple[str, tuple[int, ...]]] = []
         joint, decreasing = [], []
         for name, group in groups.items():
-            found = moved.of_array(group.places)
-            if not found.entries:
+            effect = effects.of_array(group.places)
+            if not effect.entries:
                 continue
-            layout.append((name, group.shape if found.in_order else (len(found.entries),)))
-            if not (found.in_order and found.alone):
+            layout.append((name, group.shape if effect.in_order else (len(effect.entries),)))
+            if not (effect.in_order and effect.alone):
                 joint.append(name)
-            if found.falling:
+            if effect.falling:
                 decreasing.append(name)
         return replace(
             self,
@@ -240,7 +237,7 @@ class _StanProgram(Program):
     ) -> tuple[_StanProgram, tuple[str, ...]]:
         """Return the program that knows its parameters, and which of a simulator's draws are data.
 
-        The program itself says what it takes: without data that are observed it does not run.
+        The program itself shows which: without its observed data it does not run.
         """
         for name in observed or ():
             if name not in drawn:
@@ -249,19 +246,19 @@ class _StanProgram(Program):
             imagined = {name: as_data(name, drawn[name]) for name in observed}
             return self.with_layout(imagined | data), observed
         try:
-            made, candidates = self.with_layout(data), tuple(data)
+            built, candidates = self.with_layout(data), tuple(data)
         except ModelError:
             imagined = {name: as_data(name, value) for name, value in drawn.items()}
-            made, candidates = self.with_layout(imagined | data), tuple(drawn)
-        known = dict(made.parameters + made.derived)
-        found = tuple(name for name in candidates if name in drawn and name not in known)
-        if not found:
+            built, candidates = self.with_layout(imagined | data), tuple(drawn)
+        known = dict(built.parameters + built.derived)
+        names = tuple(name for name in candidates if name in drawn and name not in known)
+        if not names:
             raise ModelError(
                 f"simulator returned {', '.join(drawn) or 'nothing'}, of which nothing is data of "
                 "the program",
                 hint="let it return what is observed too, by name",
             )
-        return made, found
+        return built, names
 
     def with_simulator(
         self,
@@ -283,8 +280,8 @@ class _StanProgram(Program):
         self, data: Data, observed: tuple[str, ...] | None, names: Mapping[str, str]
     ) -> tuple[str, ...]:
         """Return the data that are observed: those named, or those that Stan draws."""
-        said = [name for name in names if name not in dict(self.parameters)]
-        for name in [*said, *(observed or ())]:
+        others = [name for name in names if name not in dict(self.parameters)]
+        for name in [*others, *(observed or ())]:
             if name not in data:
                 known = ", ".join(data) or "none"
                 raise ModelError(f"{name!r} is to be simulated, but the data are: {known}")
@@ -311,73 +308,3 @@ class _StanProgram(Program):
         places = tuple((name, there[chosen[name]]) for name in wanted)
         example = as_json({name: data[name] for name in observed})
         return Generated(self.source, self.parameters, places, self.dim, example)
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _log_density(program: _StanProgram, z: jax.Array, data: Data) -> jax.Array:
-    (value,) = _on_host(program, lambda model, rows: (value_rows(model, rows),), [()], z, data)
-    return value
-
-
-@_log_density.defjvp
-def _(program: _StanProgram, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    value, gradient = _value_and_gradient(program, *primals)
-    return value, gradient @ tangents[0]
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _value_and_gradient(
-    program: _StanProgram, z: jax.Array, data: Data
-) -> tuple[jax.Array, jax.Array]:
-    value, gradient = _on_host(program, gradient_rows, [(), (program.dim,)], z, data)
-    return value, gradient
-
-
-@_value_and_gradient.defjvp
-def _(program: _StanProgram, primals: Any, tangents: Any) -> tuple[Any, Any]:
-    """Curvature by central differences of Stan's gradients."""
-    z, data = primals
-    direction = tangents[0]
-    value, gradient = _value_and_gradient(program, z, data)
-    length = jnp.maximum(jnp.abs(direction).max(), np.finfo(np.float64).tiny)
-    step = _STEP * (1.0 + jnp.abs(z).max()) / length
-    (up, down) = (
-        _value_and_gradient(program, z + sign * step * direction, data)[1] for sign in (1.0, -1.0)
-    )
-    curved = (up - down) / (2.0 * step)
-    return (value, gradient), (gradient @ direction, curved)
-
-
-def _on_host(
-    program: _StanProgram,
-    function: Callable[[StanModel, Floats], tuple[Floats, ...]],
-    shapes: list[tuple[int, ...]],
-    z: jax.Array,
-    data: Data,
-) -> list[jax.Array]:
-    """Call a function of a model and rows of z; JAX hands over whole batches."""
-    ranks = {name: jnp.ndim(value) for name, value in data.items()}
-
-    def host(points: Floats, arrays: Data) -> list[Floats]:
-        leads = {name: array.shape[: array.ndim - ranks[name]] for name, array in arrays.items()}
-        shared = np.broadcast_shapes(*leads.values())
-        batch = np.broadcast_shapes(points.shape[:-1], shared)
-        points = np.broadcast_to(points, (*batch, points.shape[-1]))
-        found = [np.empty((*batch, *shape)) for shape in shapes]
-        for index in np.ndindex(*shared):
-            one = {name: array[_inside(index, leads[name])] for name, array in arrays.items()}
-            where = tuple(i if n > 1 else slice(None) for i, n in zip(index, shared, strict=True))
-            rows = points[where]
-            model = program.source.model(one)
-            results = function(model, rows.reshape(-1, rows.shape[-1]))
-            for array, result, shape in zip(found, results, shapes, strict=True):
-                array[where] = result.reshape((*rows.shape[:-1], *shape))
-        return found
-
-    results = [(shape, np.float64) for shape in shapes]
-    return call_on_host(host, results, z, data, vmap_method="expand_dims")
-
-
-def _inside(index: tuple[int, ...], lead: tuple[int, ...]) -> tuple[int, ...]:
-    """Return an index into leading dimensions of which some have been kept at one."""
-    return tuple(i if n > 1 else 0 for i, n in zip(index, lead, strict=True)) if lead else ()

@@ -18,9 +18,8 @@ Floats = NDArray[np.float64]
 _DOTTED = re.compile(r"(?P<name>.+?)(?P<index>(?:\.[1-9]\d*)+)")
 _BRACKETED = re.compile(r"(?P<name>.+)\[(?P<index>[1-9]\d*(?:\s*,\s*[1-9]\d*)*)\]")
 
-
 _LONGEST_NAME, _LONGEST_INDEX = 1000, 18
-"""Letters of a name that may have indices, and digits of one."""
+"""Characters of a name that may have indices, and digits of an index."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +41,12 @@ def arrays_of(names: Sequence[str]) -> dict[str, StanArray]:
     Elements that do not make up a whole array stay scalars under the names they have, with indices
     from zero, as ArviZ prints them.
     """
-    found: dict[str, dict[tuple[int, ...], int]] = {}
+    by_name: dict[str, dict[tuple[int, ...], int]] = {}
     for column, text in enumerate(names):
         name, index = _split(text)
-        found.setdefault(name, {})[index] = column
+        by_name.setdefault(name, {})[index] = column
     groups: dict[str, StanArray] = {}
-    for name, elements in found.items():
+    for name, elements in by_name.items():
         ranks = {len(index) for index in elements}
         alike = len(ranks) == 1
         shape = tuple(max(axis) + 1 for axis in zip(*elements, strict=alike))

@@ -43,7 +43,7 @@ class Moved:
     def of_array(self, places: Sequence[int]) -> MovedArray:
         """Look at the parameter whose elements are at these places.
 
-        The first parameter that an entry of z moves is its own: bounds may hang on earlier ones.
+        The first parameter that an entry of z moves is its own: bounds may depend on earlier ones.
         """
         own = set(places)
         entries = tuple(i for i, moved in enumerate(self.places) if int(moved[0]) in own)

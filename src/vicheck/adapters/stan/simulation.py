@@ -23,7 +23,7 @@ Simulator = Callable[[np.random.Generator, Data], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Simulation:
-    """Draws by a function of the user's."""
+    """Draws by a user's function."""
 
     source: Source
     parameters: tuple[tuple[str, StanArray], ...]
@@ -35,21 +35,21 @@ class Simulation:
         absent = [name for name, _ in self.parameters if name not in drawn]
         if absent:
             raise ModelError(f"simulator returned no {', '.join(absent)}")
-        found = {name: np.asarray(drawn[name]) for name in self.observed}
-        model = self.source.model(data | found)
-        return model.param_unconstrain(flatten(drawn, dict(self.parameters))), found
+        observed = {name: np.asarray(drawn[name]) for name in self.observed}
+        model = self.source.model(data | observed)
+        return model.param_unconstrain(flatten(drawn, dict(self.parameters))), observed
 
 
 @dataclass(frozen=True)
 class Generated:
-    """Draws by the program's generated quantities, which look at no parameter."""
+    """Draws by the program's generated quantities, which do not depend on parameters."""
 
     source: Source
     parameters: tuple[tuple[str, StanArray], ...]
     places: tuple[tuple[str, StanArray], ...]
     dim: int
     example: str
-    """Something observed, as JSON: a program cannot run without."""
+    """Some observed data, as JSON: a program cannot run without them."""
 
     def __call__(self, seed: int, data: Data) -> tuple[Floats, Data]:
         model = self.source.model(json.loads(self.example) | data)
@@ -63,7 +63,7 @@ class Generated:
 
 
 def call(simulator: Simulator, rng: np.random.Generator, data: Data) -> Mapping[str, Any]:
-    """Return what a function of the user's has drawn."""
+    """Return what a user's function has drawn."""
     drawn = simulator(rng, dict(data))
     if not isinstance(drawn, Mapping):
         raise ModelError(

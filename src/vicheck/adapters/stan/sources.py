@@ -30,7 +30,7 @@ _NEEDED = (
     "param_unc_num",
 )  # fmt: skip
 _ALONE = threading.Lock()
-"""Objects that are not ours may keep what they differentiate in one place for all threads."""
+"""Objects that are not ours may share the state of differentiation between threads."""
 
 
 class StanModel(Protocol):
@@ -62,7 +62,7 @@ class Source(Protocol):
 
 
 class _Kept:
-    """Models that were used last; making one takes longer than evaluating it."""
+    """The models used last; building one takes longer than evaluating it."""
 
     def __init__(self, most: int) -> None:
         self._most, self._models, self._lock = most, OrderedDict[Any, StanModel](), threading.Lock()
@@ -81,7 +81,7 @@ _MODELS = _Kept(64)
 
 
 def _digest(data: Mapping[str, Any]) -> bytes:
-    """Return what tells data apart: it is asked for at every evaluation."""
+    """Return what tells data apart; quick, as it is needed at every evaluation."""
     digest = hashlib.blake2b()
     for name, value in sorted(data.items()):
         array = np.asarray(value, order="C")
@@ -126,7 +126,7 @@ class BridgestanProgram:
         try:
             return bridgestan.StanModel(self.library, data, warn=False)
         except RuntimeError as error:
-            raise ModelError(f"Stan does not take the data: {error}") from error
+            raise ModelError(f"Stan rejected the data: {error}") from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,9 +205,9 @@ def gradient_rows(model: StanModel, z: Floats) -> tuple[Floats, Floats]:
         value, gradient = model.log_density_gradient(row, propto=False, jacobian=True)
         return np.append(gradient, value)
 
-    found = _by_row(both, z, np.nan, (z.shape[1] + 1,))
-    values = np.where(np.isnan(found[:, -1]), -np.inf, found[:, -1])
-    return values, found[:, :-1]
+    rows = _by_row(both, z, np.nan, (z.shape[1] + 1,))
+    values = np.where(np.isnan(rows[:, -1]), -np.inf, rows[:, -1])
+    return values, rows[:, :-1]
 
 
 def constrain_rows(
@@ -227,11 +227,11 @@ def constrain_rows(
 
 
 def _by_row(function: Any, z: Floats, rejected: float, shape: tuple[int, ...]) -> Floats:
-    found = np.full((len(z), *shape), rejected)
+    results = np.full((len(z), *shape), rejected)
     with _ALONE:
         for index, row in enumerate(np.ascontiguousarray(z, np.float64)):
             try:
-                found[index] = function(row)
+                results[index] = function(row)
             except (RuntimeError, ValueError):  # how Stan's rejections arrive
                 continue
-    return found
+    return results

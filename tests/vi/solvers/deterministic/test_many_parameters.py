@@ -74,14 +74,17 @@ def assert_exact(fit):
     assert fit.elbo == pytest.approx(marginal.logpdf(y), abs=0.01)
 
 
+@pytest.mark.slow
 def test_a_gaussian_posterior_of_two_hundred_parameters_is_found_as_it_is():
     assert_exact(vicheck.fit(linear_of(200), family="full_rank", num_starts=1))
 
 
+@pytest.mark.slow
 def test_a_hierarchical_model_of_26_parameters_converges_at_full_rank():
     assert vicheck.fit(hierarchical_of(26), family="full_rank", num_starts=1).converged
 
 
+@pytest.mark.slow
 def test_the_elbo_on_the_fixed_draws_is_that_on_fresh_ones():
     fit = vicheck.fit(logistic_of(20), family="full_rank", num_starts=1)
     assert fit.converged
@@ -91,6 +94,7 @@ def test_the_elbo_on_the_fixed_draws_is_that_on_fresh_ones():
     assert fit.elbo == pytest.approx(elbo.value, abs=0.02 + 4.0 * elbo.mcse)
 
 
+@pytest.mark.slow
 def test_low_rank_finds_what_it_holds_in_sixty_dimensions():
     rng = np.random.default_rng(0)
     factor = rng.standard_normal((60, 2))
@@ -135,6 +139,7 @@ def flat_or_not(z, data):
     return -0.5 * data["scale"] * z @ z - 0.01 * data["scale"] * jnp.sum(z) ** 2
 
 
+@pytest.mark.slow
 def test_only_those_of_many_fits_that_ran_away_are_tried_again():
     model = vicheck.from_log_density(flat_or_not, np.zeros(20), data={"scale": 1.0})
     scales = {"scale": np.array([1.0, 0.0, 4.0])}
@@ -148,6 +153,7 @@ def test_only_those_of_many_fits_that_ran_away_are_tried_again():
     np.testing.assert_allclose(settled.num_evaluations[0], settled.num_evaluations[2], rtol=0.5)
 
 
+@pytest.mark.slow
 def test_vsbc_of_full_rank_with_twenty_parameters():
     x, _ = correlated_design(19, 60)
     calibration = vicheck.vsbc(
@@ -157,6 +163,7 @@ def test_vsbc_of_full_rank_with_twenty_parameters():
     assert np.median(calibration.khat) < 0.7
 
 
+@pytest.mark.slow
 def test_what_the_verdict_proposes_for_a_correlated_regression_works():
     model = linear_of(40)
     names = {"vicheck": vicheck, "model": model}

@@ -47,6 +47,7 @@ def test_a_gaussian_is_found_exactly_whatever_its_units(scales, rho):
     )
 
 
+@pytest.mark.slow
 def test_low_rank_finds_a_covariance_that_it_holds():
     factor = np.array([2.0, -1.0, 0.5, 1.0, 3.0])
     covariance = np.diag([1.0, 0.5, 2.0, 1.0, 0.2]) + np.outer(factor, factor)
@@ -55,6 +56,7 @@ def test_low_rank_finds_a_covariance_that_it_holds():
     np.testing.assert_allclose(fit.covariance, covariance, atol=0.05)
 
 
+@pytest.mark.slow
 def test_the_reported_sampling_error_is_the_real_one():
     """Fits with different seeds differ by about what each says is its own error.
 
@@ -115,6 +117,7 @@ def test_other_modes_are_found_and_the_better_one_is_the_fit():
     assert other.elbo == pytest.approx(np.log(0.2), abs=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "log_density", "dim"),
     [
@@ -131,7 +134,7 @@ def test_heavy_tails_funnels_and_kinks_are_survived(name, log_density, dim):
     assert np.isfinite(fit.elbo)
 
 
-@pytest.mark.parametrize("dim", [1, 5000])
+@pytest.mark.parametrize("dim", [1, pytest.param(5000, marks=pytest.mark.slow)])
 def test_any_dimension(dim):
     sds = np.linspace(0.5, 2.0, dim)
     model = vicheck.from_log_density(

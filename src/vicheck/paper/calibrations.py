@@ -1,4 +1,4 @@
-"""What the figures of VSBC share: the run, the numbers kept of it, the panels, the wording."""
+"""What the figures of VSBC share: the run, its numbers, the panels, the wording."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = [
     "SIGN",
     "calibrate",
     "describe",
+    "describe_convergence",
     "direction_of",
     "draw_rows",
-    "tell_convergence",
 ]
 
 SEED = 2018
@@ -31,7 +31,7 @@ SIGN = (
     "Grey: where 99% of the bars of a uniform law lie. Orange: the mean."
 )
 
-_KEPT = (
+_COLUMNS = (
     "p_value", "p_adjusted", "direction", "median", "bias", "bias_low", "bias_high",
     "dispersion", "dispersion_low", "dispersion_high", "ks_p_value",
 )  # fmt: skip
@@ -75,7 +75,7 @@ def calibrate(
                 name: {
                     "probabilities": result.probabilities.sel(quantity=name).to_numpy(),
                     **_mean(result.probabilities.sel(quantity=name).to_numpy()),
-                    **{column: table.loc[name, column] for column in _KEPT},
+                    **{column: table.loc[name, column] for column in _COLUMNS},
                 }
                 for name in quantities
             },
@@ -86,8 +86,8 @@ def calibrate(
 
 
 def _mean(probabilities: Any) -> Numbers:
-    known = probabilities[np.isfinite(probabilities)]
-    return {"mean": known.mean(), "mean_error": known.std(ddof=1) / np.sqrt(known.size)}
+    finite = probabilities[np.isfinite(probabilities)]
+    return {"mean": finite.mean(), "mean_error": finite.std(ddof=1) / np.sqrt(finite.size)}
 
 
 def draw_rows(rows: Mapping[str, Numbers], titles: Mapping[str, str]) -> Figure:
@@ -101,16 +101,17 @@ def draw_rows(rows: Mapping[str, Numbers], titles: Mapping[str, str]) -> Figure:
 
 
 def describe(numbers: Numbers, name: str) -> str:
-    """Say the mean probability, its 95% interval and the exact test of symmetry."""
+    """Describe a quantity: mean probability with its 95% interval, exact test of symmetry, bias."""
     row = numbers["quantities"][name]
     if row["mean"] is None or row["mean_error"] is None or row["p_value"] is None:
         return "too few fits to tell"
     error = 1.96 * row["mean_error"]
     low, high = row["mean"] - error, row["mean"] + error
-    told = f"mean {row['mean']:.3f} [{low:.3f}, {high:.3f}], symmetry p {_p(row['p_value'])}"
+    summary = f"mean {row['mean']:.3f} [{low:.3f}, {high:.3f}], symmetry p {_p(row['p_value'])}"
     if row["bias_low"] is None or row["bias_high"] is None:  # too few datasets for an interval
-        return told
-    return f"{told}, bias {row['bias']:+.2f} sd [{row['bias_low']:+.2f}, {row['bias_high']:+.2f}]"
+        return summary
+    interval = f"[{row['bias_low']:+.2f}, {row['bias_high']:+.2f}]"
+    return f"{summary}, bias {row['bias']:+.2f} sd {interval}"
 
 
 def direction_of(numbers: Numbers, name: str) -> str:
@@ -118,8 +119,8 @@ def direction_of(numbers: Numbers, name: str) -> str:
     return str(numbers["quantities"][name]["direction"])
 
 
-def tell_convergence(numbers: Numbers) -> str:
-    """Say how many fits there were and how many have converged."""
+def describe_convergence(numbers: Numbers) -> str:
+    """Describe how many fits there were and what share has converged."""
     return f"{numbers['num_datasets']} fits, {numbers['converged']:.1%} converged"
 
 

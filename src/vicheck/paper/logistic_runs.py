@@ -13,9 +13,11 @@ from vicheck.paper.experiment import Numbers, Run
 from vicheck.paper.models import logistic
 from vicheck.paper.repeats import rmse, weigh
 
-__all__ = ["SCRIPTED", "all_runs", "compute"]
+__all__ = ["SCRIPTED", "SHARED", "all_runs", "compute"]
 
 _CORRELATIONS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+SHARED = "logistic-runs"
+"""Name of the file of the numbers."""
 SCRIPTED = (
     "n = 50 and 200 repeats, where the text has n = 100 and 50; fits are ours all the same, the "
     "script's own ADVI (a fixed scale, 6000 steps, NaN dropped) is not imitated"
