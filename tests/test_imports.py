@@ -41,7 +41,7 @@ ALLOWED = {
         "results", "runtime", "stats", "vi",
     },
     "calibration": {
-        "__init__", "adapters", "draws", "errors", "evaluation", "files", "judging", "model",
+        "adapters", "draws", "errors", "evaluation", "files", "judging", "model",
         "quantities", "report", "results", "runtime", "stats", "vi",
     },
     "paper": {"__init__", "errors", "files", "judging", "plots", "results", "runtime", "stats"},
@@ -104,7 +104,7 @@ THIRD_PARTY = {
     "plots": {"matplotlib", "numpy", "scipy"},
     "report": {"jinja2", "markupsafe", "matplotlib", "pandas", "rich"},
     "checking": {"jax", "numpy", "pandas", "scipy"},
-    "calibration": {"cloudpickle", "jax", "numpy", "pandas", "xarray"},
+    "calibration": {"cloudpickle", "filelock", "jax", "numpy", "pandas", "xarray"},
     "paper": {"jax", "jinja2", "matplotlib", "numpy", "numpyro", "scipy"},
     "doctor": {"jax", "numpy", "numpyro"},
     "cli": {"rich", "typer"},

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from vicheck.adapters.pymc import from_pymc
     from vicheck.adapters.stan.csv_files import read_stan_csv
     from vicheck.adapters.stan.models import from_stan
-    from vicheck.calibration.foreign import vsbc_numpyro
     from vicheck.calibration.run import vsbc
+    from vicheck.calibration.svi import vsbc_numpyro
     from vicheck.checking.comparison import compare
     from vicheck.checking.libraries import (
         check_blackjax,
@@ -130,7 +130,7 @@ _HOMES = {
     "read_stan_csv": "vicheck.adapters.stan.csv_files",
     "reference": "vicheck.nuts",
     "vsbc": "vicheck.calibration.run",
-    "vsbc_numpyro": "vicheck.calibration.foreign",
+    "vsbc_numpyro": "vicheck.calibration.svi",
 }
 
 

@@ -248,7 +248,7 @@ def test_radon_is_simulated_and_calibrated():
     left_out = vicheck.from_numpyro(radon, county=COUNTY, floor=FLOOR)
     again = vicheck.vsbc(left_out, num_datasets=100, quantities=["b", "sigma"], progress=False)
     np.testing.assert_array_equal(found.probabilities, again.probabilities)
-    assert found.data.attrs["model"] == again.data.attrs["model"]
+    assert found.settings.model == again.settings.model
 
 
 @pytest.mark.parametrize("function", [radon, radon_without_default])

@@ -5,10 +5,11 @@ import xarray as xr
 from scipy.stats import norm
 
 from vicheck.results.calibration import Calibration
+from vicheck.results.run_settings import RunSettings
 
 
 def calibration(
-    num_datasets=500, seed=4, statuses=None, attrs=None, first=0, seeds=None, **quantities
+    num_datasets=500, seed=4, statuses=None, settings=None, first=0, seeds=None, **quantities
 ):
     """Make one from pairs (bias in sds of the posterior, sd of q), by quantity."""
     rng = np.random.default_rng(seed)
@@ -42,16 +43,16 @@ def calibration(
             "exact": ("quantity", np.ones(len(quantities), bool)),
         },
         {"dataset": first + np.arange(num_datasets), "quantity": list(quantities)},
-        {
-            "num_draws": 1000,
-            "seed": seed,
-            "family": "mean_field",
-            "solver": "deterministic",
-            "kind": "prior",
-            "title": "mean_field fits to simulated data",
-            "fingerprint": "abc",
-            "options": "{}",
-        }
-        | (attrs or {}),
     )
-    return Calibration(data)
+    described = {
+        "model": "abc",
+        "observed": ("y",),
+        "quantities": tuple(quantities),
+        "num_draws": 1000,
+        "num_datasets": num_datasets,
+        "seeds": (seed,),
+        "family": "mean_field",
+        "solver": "deterministic",
+        "richer": "full_rank",
+    }
+    return Calibration(data, RunSettings(**described | (settings or {})))

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import optax
 import pytest
 from distributed import Client, LocalCluster
 
@@ -375,7 +376,7 @@ def finished(tmp_path_factory):
         ({"fit": partial(draw_exactly, shift=1.0)}, 'fit: the store has ".*draw_exactly'),
         ({"fit": draw_dying}, 'fit: the store has ".*draw_exactly .*this run ".*draw_dying'),
         ({"fit": None}, 'fit: the store has ".*draw_exactly .*this run null'),
-        ({"fit": None, "family": "full_rank"}, 'family: the store has "mean_field", this run "f'),
+        ({"fit": None, "family": "full_rank"}, 'family: the store has null, this run "full_rank"'),
     ],
 )  # fmt: skip
 def test_another_run_in_the_same_store_is_refused(finished, options, difference):
@@ -489,3 +490,21 @@ saved(run_foreign(fit, store=sys.argv[1]), Path(sys.argv[3]))
     assert all(seeds)
     assert sorted(map(int, chain(*seeds))) == sorted(ours.data["seed"].to_numpy().tolist())
     assert leftovers(store) == []
+
+
+def test_chunks_of_other_code_are_refused(tmp_path, monkeypatch):
+    """The version is the same for all states of a working copy."""
+    run_foreign(store=tmp_path)
+    monkeypatch.setattr("vicheck.calibration.run.digest_of_sources", lambda: "other code")
+    with pytest.raises(StoreError, match=r'sources: the store has "[0-9a-f]{16}", this run "oth'):
+        run_foreign(store=tmp_path)
+
+
+def test_an_option_that_a_store_cannot_describe_is_refused(tmp_path):
+    """Of two optimisers that print alike, one may have another step size."""
+    options = {"solver": "stochastic", "optimizer": optax.adam(0.01), "num_steps": 20}
+    with pytest.raises(TypeError, match="store cannot tell apart different values of optimizer"):
+        run(**options, store=tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+    first = saved(run(**options, num_datasets=5), tmp_path / "one")
+    assert first == saved(run(**options, num_datasets=5), tmp_path / "two")

@@ -85,7 +85,7 @@ def test_a_changed_model_is_simulated_and_fitted_anew(monkeypatch):
     first = vsbc(model, **options)
     monkeypatch.setitem(globals(), "PRIOR_SD", 2.0)
     second = vsbc(model, **options)
-    assert first.data.attrs["model"] != second.data.attrs["model"]
+    assert first.settings.model != second.settings.model
     assert not np.array_equal(first.probabilities, second.probabilities)
     monkeypatch.setitem(globals(), "PRIOR_SD", 1.0)
     np.testing.assert_array_equal(vsbc(model, **options).probabilities, first.probabilities)

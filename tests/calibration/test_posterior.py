@@ -1,21 +1,22 @@
 """Calibration at observed data: truths from a fit to it, then fits to it and to a replicate."""
 
+import jax.numpy as jnp
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pytest
 from scipy.stats import kstest, norm
 
 import vicheck
 from tests.calibration.problems import (
     X,
-    bounded_model,
     draw_exactly,
     independent_model,
     pair_model,
     saved,
 )
-from vicheck.calibration.replication import REPLICATE, ReplicatedProgram
 from vicheck.calibration.run import vsbc
-from vicheck.model import Model
+from vicheck.paper import models
 
 SIZE = 25
 Y = np.array([3.0, -1.0, 0.5])
@@ -40,7 +41,7 @@ def test_exact_fits_are_calibrated_at_the_observed_data(full_rank):
         assert kstest(column, "uniform").pvalue > 1e-3
     assert full_rank.verdict.level == "good"
     assert full_rank.symmetric_kl.mean == pytest.approx(0.0, abs=1e-3)
-    assert full_rank.data.attrs["kind"] == "posterior"
+    assert full_rank.settings.kind == "posterior"
     assert "at the observed data" in full_rank.title
 
 
@@ -50,7 +51,7 @@ def test_the_caveat_is_a_finding(full_rank):
     assert caveat.sentence in str(full_rank)
     over_prior = run(posterior=False)
     assert not any("fitted q" in found.sentence for found in over_prior.findings)
-    assert over_prior.data.attrs["kind"] == "prior"
+    assert over_prior.settings.kind == "prior"
 
 
 @pytest.mark.slow
@@ -73,30 +74,10 @@ def test_mean_field_is_contaminated_as_theory_says():
         assert kstest(norm.ppf(p) / stretch, "norm").pvalue > 1e-3
 
 
-def test_the_density_counts_prior_once_and_both_data():
-    model, replicate = pair_model(y=Y), np.array([0.1, 0.2, 0.3])
-    program = ReplicatedProgram(model.program)
-    both = Model(program, model.data | {REPLICATE: {"y": replicate}})
-    b = np.array([0.4, -0.7])
-    expected = norm.logpdf(b).sum() + norm.logpdf(np.stack([Y, replicate]), X @ b).sum()
-    assert both.log_density(b) == pytest.approx(expected, rel=1e-12)
-    assert both.coordinates == model.coordinates
-    np.testing.assert_allclose(both.constrain(b)["total"], b.sum(), rtol=1e-12)
-    np.testing.assert_array_equal(both.unconstrain({"b": b}), b)
-
-
-def test_parameters_that_fall_where_z_rises_still_do():
-    model = bounded_model().given({"y": Y})
-    program = ReplicatedProgram(model.program)
-    for name in ("top", "scale", "loc"):
-        assert program.is_decreasing(name) == (name == "top")
-        assert program.is_elementwise(name)
-
-
 def test_other_data_are_another_run():
     one, other = run(), run(pair_model(y=Y + 1.0))
     np.testing.assert_array_equal(one.data["seed"], other.data["seed"])
-    assert one.data.attrs["model"] != other.data.attrs["model"]
+    assert one.settings.model != other.settings.model
     with pytest.raises(ValueError, match="the runs must have the same model"):
         one.merge(other)
 
@@ -121,3 +102,62 @@ def test_missing_data_are_asked_for():
 def test_a_foreign_fit_is_refused():
     with pytest.raises(ValueError, match="posterior=True goes with vicheck's own fits"):
         vsbc(independent_model(), fit=draw_exactly, posterior=True)
+
+
+def test_the_fit_to_the_observed_data_is_made_as_a_single_fit_is(monkeypatch):
+    """Not with the loose options for one dataset among many, which are for errors that average."""
+    seen = []
+
+    def note(work, *_):
+        seen.append(work)
+        raise InterruptedError
+
+    monkeypatch.setattr("vicheck.calibration.run.compute_chunks", note)
+    model = vicheck.from_numpyro(models.eight_schools_noncentred, **models.EIGHT_SCHOOLS)
+    for options in ({}, {"max_draws": 128}):
+        with pytest.raises(InterruptedError):
+            vsbc(model, posterior=True, seed=3, **options)
+        (work,) = seen
+        seen.clear()
+        alone = vicheck.fit(model, seed=3, **options).q
+        np.testing.assert_array_equal(work.centre.loc, alone.loc)
+        np.testing.assert_array_equal(work.centre.sd, alone.sd)
+        assert (
+            work.options
+            == {
+                "num_starts": 1,
+                "sampling_tolerance": 0.1,
+                "tolerance": 0.01,
+                "max_draws": 1024,
+            }
+            | options
+        )
+
+
+def test_options_that_are_given_and_defaults_of_the_same_value_are_two_runs(tmp_path):
+    """The fit to the observed data takes the former alone."""
+    run(store=tmp_path / "store", num_datasets=5, chunk_size=5)
+    with pytest.raises(vicheck.StoreError, match=r"centre_options.*: the store has"):
+        run(store=tmp_path / "store", num_datasets=5, chunk_size=5, tolerance=0.01)
+
+
+def two_modes(y=None):
+    """Observe a magnitude: two modes, of which the one at -2 has 98% of the mass."""
+    theta = numpyro.sample("theta", dist.Normal(-1.0, 1.0))
+    numpyro.sample("y", dist.Normal(jnp.abs(theta), 0.2), obs=y)
+
+
+def test_the_fit_to_the_observed_data_takes_several_starts(monkeypatch):
+    """From one start, all of these ended in the lesser mode, where all truths then came from."""
+    model = vicheck.from_numpyro(two_modes, y=np.full(10, 2.0))
+    centres = []
+
+    def note(work, *_):
+        centres.append(float(work.centre.loc[0]))
+        raise InterruptedError
+
+    monkeypatch.setattr("vicheck.calibration.run.compute_chunks", note)
+    for seed in range(4):
+        with pytest.raises(InterruptedError):
+            vsbc(model, posterior=True, seed=seed)
+    assert sum(centre < 0.0 for centre in centres) >= 3

@@ -3,7 +3,6 @@
 Statistical tests have fixed seeds and allow four standard errors, or a p-value of 1e-3.
 """
 
-import json
 import threading
 from dataclasses import replace
 from functools import partial
@@ -192,7 +191,7 @@ def test_a_fit_of_ours_is_taken_as_it_is():
     """Through fit= and by a run's own fits: the same numbers up to rounding."""
     model = pair_model()
     own = vsbc(model, num_datasets=5, chunk_size=5)
-    options = json.loads(own.data.attrs["options"])
+    options = own.settings.options
 
     def ours(data, seed):
         return vicheck.fit(model, data, seed=seed, **options)
@@ -211,7 +210,7 @@ def test_a_fit_that_is_an_object_has_a_name():
 
     for fit, name in ((Sampler(), "Sampler"), (partial(draw_exactly, shift=1.0), "draw_exactly")):
         assert name in run(fit).title
-    assert "test_user_fits" in run(Sampler()).data.attrs["solver"]
+    assert "test_user_fits" in run(Sampler()).settings.fit
 
 
 # ---- what can go wrong with a single fit ----

@@ -3,8 +3,6 @@
 Statistical tests have fixed seeds and allow four standard errors, or a p-value of 1e-3.
 """
 
-import json
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -32,18 +30,17 @@ def refit(calibration, model, row):
     """Simulate and fit a dataset again by what the calibration says of it."""
     seed = int(calibration.data["seed"][row])
     truth, data = model.simulate(seed)
-    attributes = calibration.data.attrs
-    options = json.loads(attributes["options"])
+    settings = calibration.settings
     return (
         truth,
         data,
         vicheck.fit(
             model,
             data,
-            family=attributes["family"],
-            solver=attributes["solver"],
+            family=settings.family,
+            solver=settings.solver,
             seed=seed,
-            **options,
+            **settings.options,
         ),
     )
 
@@ -200,7 +197,7 @@ def test_richer_families(family, full_rank):
     assert found.converged.all()
     exact = full_rank.probabilities[:CHUNK].sel(quantity=["b[0]", "b[1]"])
     np.testing.assert_allclose(found.probabilities.sel(quantity=["b[0]", "b[1]"]), exact, atol=0.02)
-    assert found.data.attrs["family"] == name
+    assert found.settings.family == name
     assert name in found.title
 
 
@@ -374,7 +371,7 @@ def test_stan_advi_one_by_one():
     assert set(found.status.to_numpy()) == {"MAX_ITERATIONS"}
     assert np.isfinite(found.probabilities).all()
     assert np.isfinite(found.khat).all()
-    assert found.data.attrs["solver"] == "stan_advi"
+    assert found.settings.solver == "stan_advi"
     truth, _, fit = refit(found, pair_model(), 2)
     np.testing.assert_allclose(
         found.probabilities[2, :2], norm.cdf(truth, fit.mean, fit.sd), rtol=1e-6
@@ -430,7 +427,10 @@ def test_a_bare_density_simulates_nothing():
         ({"num_steps": 5}, TypeError, "num_steps.*deterministic.*are: tolerance"),
         ({"max_draws": 33}, ValueError, "max_draws must be a power of 2 from 32 on, got 33"),
         ({"fit": "advi"}, TypeError, "fit must be a function of data and seed, got str"),
-        ({"fit": print, "tolerance": 1.0}, TypeError, "option tolerance, which fit= would not"),
+        ({"fit": print, "tolerance": 1.0}, TypeError, "got both fit and tolerance, which"),
+        ({"fit": print, "family": "mean_field"}, TypeError, "got both fit and family, which"),
+        ({"fit": print, "solver": "deterministic"}, TypeError, "got both fit and solver, which"),
+        ({"fit": print, "rank": 2}, TypeError, "got both fit and rank, which"),
         ({"executor": "dask"}, TypeError, "executor must be an Executor .*got str"),
     ],
 )  # fmt: skip

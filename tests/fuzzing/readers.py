@@ -18,7 +18,6 @@ from vicheck.adapters.arviz import from_arviz
 from vicheck.adapters.data_files import read_data
 from vicheck.adapters.ratio_files import read_log_ratios
 from vicheck.adapters.stan.csv_files import read_stan_csv
-from vicheck.calibration.claims import Claims
 from vicheck.calibration.store import Store
 from vicheck.errors import HintedError
 from vicheck.judging import judge_psis
@@ -102,7 +101,7 @@ def checks():
 def calibrations():
     return (
         calibration(num_datasets=12, mu=(0.5, 1.0)),
-        calibration(num_datasets=25, statuses={3: "FAILED"}, attrs={"versions": '{"jax": "1"}'}),
+        calibration(num_datasets=25, statuses={3: "FAILED"}, settings={"versions": {"jax": "1"}}),
     )
 
 
@@ -144,19 +143,6 @@ def use_manifest(path):
     path.replace(directory / "manifest.json")
     Store.open(directory, MANIFEST)
     return True
-
-
-def claims(directory):
-    Claims(600.0).take(directory / "claimed.bin")
-    return [(directory / "claimed.claim").read_bytes()]
-
-
-def use_claim(path):
-    path.replace(path.parent / "target.claim")
-    held = Claims(600.0)
-    taken = held.take(path.parent / "target.bin")
-    held.release(path.parent / "target.bin")
-    return not taken
 
 
 def use_ratios(path):
@@ -252,7 +238,6 @@ READERS = {
     "manifest of a store": Reader(
         ".json", manifests, use_manifest, (how.spoil, how.spoil_json), how.mend_manifest
     ),
-    "claim in a store": Reader(".claim", claims, use_claim, (how.spoil, how.spoil_json)),
     "saved check": Reader(".npz", lambda at: saved(at, *checks()), use_check, **OWN),
     "saved calibration": Reader(
         ".npz", lambda at: saved(at, *calibrations()), use_calibration, **OWN

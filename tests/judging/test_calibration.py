@@ -41,16 +41,16 @@ def test_a_good_verdict_says_what_it_cannot_see():
     assert "one of 0.15 sds would have been, with probability 0.8" in str(verdict)
     assert "cannot prove q right" in verdict.hint
     assert "average over the prior" in verdict.hint
-    at_data = calibration(seed=3, attrs={"kind": "posterior"}, x=(0.0, 1.0)).verdict
+    at_data = calibration(seed=3, settings={"kind": "posterior"}, x=(0.0, 1.0)).verdict
     assert "average over the fitted q" in at_data.hint
     assert any("if that is bad, so is this calibration" in str(f) for f in at_data.findings)
 
 
 @pytest.mark.parametrize(("share", "level"), [(0.4, "good"), (0.6, "usable")])
 def test_fits_that_miss_the_joint_posterior_are_not_called_good(share, level):
-    made = calibration(500, seed=3, x=(0.0, 1.0)).data
+    made = calibration(500, seed=3, x=(0.0, 1.0))
     khat = np.where(np.arange(500) < 500 * share, 5.0, 0.1)
-    verdict = Calibration(made.assign(khat=("dataset", khat))).verdict
+    verdict = Calibration(made.data.assign(khat=("dataset", khat)), made.settings).verdict
     assert verdict.level == level
     if level == "usable":
         assert "no bias was found, but khat of 60% of the datasets" in str(verdict)
@@ -140,7 +140,7 @@ def test_a_skewed_posterior_with_the_right_median_is_no_bias():
     p = np.where(u < 0.5, u, 0.5 + 0.5 * beta(1, 4).ppf(2 * u - 1.0))
     made = calibration(5000, x=(0.0, 1.0))
     probability = xr.DataArray(p[:, None], dims=("dataset", "quantity"))
-    skewed = Calibration(made.data.assign(probability=probability))
+    skewed = Calibration(made.data.assign(probability=probability), made.settings)
     assert skewed.tests.loc["x", "p_adjusted"] < 1e-6
     assert skewed.verdict.level == "usable"
     assert "asymmetric, but" in str(skewed.verdict)
@@ -156,7 +156,7 @@ def test_a_q_that_is_nowhere_near():
 def test_a_q_that_is_infinitely_wide():
     made = calibration(x=(0.0, 1.0))
     probability = xr.full_like(made.probabilities, 0.5)
-    verdict = Calibration(made.data.assign(probability=probability)).verdict
+    verdict = Calibration(made.data.assign(probability=probability), made.settings).verdict
     assert verdict.level == "usable"
     assert "the sd of x should be 0 times as large" in str(verdict)
 
@@ -177,7 +177,7 @@ def test_an_average_that_one_dataset_decides_is_a_caution():
     terms[7] = 1e6
     (finding,) = [
         finding
-        for finding in Calibration(made.data.assign(symmetric_kl=terms)).findings
+        for finding in Calibration(made.data.assign(symmetric_kl=terms), made.settings).findings
         if "KL" in str(finding)
     ]
     assert finding.severity == "caution"

@@ -132,22 +132,24 @@ def every_verdict():
     yield judge_check(psis_of_shape(0.3, 100_000), {1000: 0.1, 100_000: 0.8}, stan, None)
     yield calibration(x=(0.0, 1.0)).verdict
     yield calibration(
-        x=(0.5, 1.0), y=(-0.5, 1.0), z=(0.0, 0.5), attrs={"kind": "posterior"}
+        x=(0.5, 1.0), y=(-0.5, 1.0), z=(0.0, 0.5), settings={"kind": "posterior"}
     ).verdict
     yield calibration(20_000, seed=3, x=(0.05, 1.0)).verdict
     yield calibration(10).verdict
     yield calibration(statuses=dict.fromkeys(range(30), "STALLED")).verdict
     yield calibration(statuses=dict.fromkeys(range(30), "UNKNOWN")).verdict
-    data = calibration(x=(0.0, 1.0)).data
+    one = calibration(x=(0.0, 1.0))
+    data = one.data
     high = np.full(data.sizes["dataset"], 5.0)
     terms = data["symmetric_kl"].copy()
     terms[7] = 1e6
-    two = calibration(x=(0.0, 1.0), y=(0.0, 1.0)).data
-    missing = two["probability"].copy()
+    two = calibration(x=(0.0, 1.0), y=(0.0, 1.0))
+    missing = two.probabilities.copy()
     missing[:3, 0] = np.nan
-    yield Calibration(data.assign(khat=("dataset", high), symmetric_kl=terms)).verdict
-    yield Calibration(data.assign(khat=("dataset", 0.0 * high))).verdict
-    yield Calibration(two.assign(probability=missing)).verdict
+    extreme = data.assign(khat=("dataset", high), symmetric_kl=terms)
+    yield Calibration(extreme, one.settings).verdict
+    yield Calibration(data.assign(khat=("dataset", 0.0 * high)), one.settings).verdict
+    yield Calibration(two.data.assign(probability=missing), two.settings).verdict
 
 
 def test_every_finding_can_be_found_and_every_verdict_saved():

@@ -125,7 +125,7 @@ def test_how_it_was_made_can_be_repeated(tmp_path):
     assert "vicheck check &#39;a file.csv&#39; --report x.html" in page
     assert check.provenance.fingerprint in page
     assert f"numpy {np.__version__}" in page
-    some = calibration(attrs={"num_datasets": 500})
+    some = calibration()
     assert "vicheck.vsbc(model, family=&#39;mean_field&#39;" in report_html(calibration=some)
 
 
@@ -249,9 +249,10 @@ def test_any_number_of_datasets_makes_a_page(num_datasets):
 
 
 def test_a_quantity_without_probabilities_is_on_the_page_without_a_picture():
-    data = calibration(100).data.copy(deep=True)
+    whole = calibration(100)
+    data = whole.data.copy(deep=True)
     data["probability"][:, 1] = np.nan
-    page = report_html(calibration=vicheck.Calibration(data))
+    page = report_html(calibration=vicheck.Calibration(data, whole.settings))
     assert "Histogram of the calibration probabilities of tau" in page
     assert "Histogram of the calibration probabilities of theta[0]" not in page
     row = next(row for row in rows_of(page) if row[0] == "theta[0]")

@@ -3,13 +3,17 @@
 import io
 import json
 import zipfile
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
+import vicheck
+from tests.calibration.made import calibration
 from tests.fuzzing.mutations import forge, mend_arrays, with_header
-from vicheck.errors import UnreadableError
-from vicheck.results.archive import decode_arrays, encode_arrays
+from vicheck.errors import InputFileError, UnreadableError
+from vicheck.results.archive import ArchiveFormat, decode_arrays, encode_arrays
+from vicheck.results.record import Record
 
 ARRAYS = {
     "b": np.array([True, False]),
@@ -120,3 +124,67 @@ def test_other_content_is_refused(content):
 def test_only_what_can_be_read_is_written(array):
     with pytest.raises(TypeError, match=r"arrays\['x'\] must hold booleans, integers, floats or s"):
         encode_arrays({"x": array}, {})
+
+
+def some_check():
+    z = np.random.default_rng(1).normal(size=(200, 1))
+    log_q = -0.5 * z[:, 0] ** 2
+    return vicheck.check_draws({"x": z[:, 0]}, log_q, log_q)
+
+
+@pytest.mark.parametrize("made", [some_check, calibration], ids=["check", "calibration"])
+@pytest.mark.parametrize("method", ["save", "report"])
+@pytest.mark.parametrize("function", ["fsync", "replace"])
+def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch, made, method, function):
+    """Results and pages are written under another name, and renamed when they are complete."""
+    path = tmp_path / "result"
+    path.write_bytes(b"what was there before")
+
+    def refuse(*_):
+        raise OSError(28, "No space left on device")
+
+    result = made()
+    monkeypatch.setattr(f"vicheck.files.durable.os.{function}", refuse)
+    with pytest.raises(OSError, match="No space left"):
+        getattr(result, method)(path)
+    assert path.read_bytes() == b"what was there before"
+    assert [each.name for each in tmp_path.iterdir()] == ["result"]
+    monkeypatch.undo()
+    getattr(result, method)(path)
+    assert len(path.read_bytes()) > 1000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Two(Record):
+    """A result of two fields."""
+
+    name: str
+    size: int
+
+
+FORMAT = ArchiveFormat("pair", 1, Two)
+
+
+def test_a_record_and_its_arrays_come_back(tmp_path):
+    FORMAT.save(tmp_path / "file", Two("a", 3), {"x": np.arange(3)})
+    record, arrays = FORMAT.load(tmp_path / "file", lambda *both: both)
+    assert record.to_dict() == {"name": "a", "size": 3}
+    assert arrays["x"].tolist() == [0, 1, 2]
+
+
+def refuse_all(record, arrays):
+    raise ValueError("nothing fits")
+
+
+@pytest.mark.parametrize(
+    ("other", "build", "message"),
+    [
+        (replace(FORMAT, kind="triple"), tuple, "is not a triple that vicheck has saved"),
+        (replace(FORMAT, version=2), tuple, "has format 1, this version reads 2"),
+        (FORMAT, refuse_all, "is not a pair that this version of vicheck has saved: nothing fits"),
+    ],
+)
+def test_what_is_of_another_kind_or_does_not_fit_is_refused(tmp_path, other, build, message):
+    FORMAT.save(tmp_path / "file", Two("a", 3), {})
+    with pytest.raises(InputFileError, match=message):
+        other.load(tmp_path / "file", build)

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 from tests.calibration.made import calibration
 from tests.results.saving import assert_a_failed_save_leaves_the_old_file
 from vicheck.errors import InputFileError
+from vicheck.results import calibration_archive
 from vicheck.results.archive import decode_arrays, encode_arrays
 from vicheck.results.calibration import Calibration
+from vicheck.results.status import FitStatus
 from vicheck.stats.calibration import bias, dispersion
 from vicheck.stats.symmetry import paper_ks, symmetry_test
 
@@ -29,7 +32,7 @@ def some():
 
 
 def changed(calibrated, **variables):
-    return Calibration(calibrated.data.assign(variables))
+    return replace(calibrated, data=calibrated.data.assign(variables))
 
 
 def test_the_table_holds_what_the_statistics_say(some):
@@ -69,6 +72,19 @@ def test_failures_can_be_replayed(some):
     assert list(some.failures["seed"]) == some.data["seed"].to_numpy()[[3, 5, 8, 9, 11]].tolist()
     assert some.failures["message"][0] == "what is wrong with 3"
     assert not len(calibration().failures)
+
+
+def test_unknown_is_neither_converged_nor_failed():
+    """As fits by a function of the user's are, which say nothing of how they ended."""
+    known = calibration(**BIASED)
+    unknown = calibration(statuses=dict.fromkeys(range(500), "UNKNOWN") | {3: "FAILED"}, **BIASED)
+    assert not unknown.converged.any()
+    assert list(unknown.failures["dataset"]) == [3]
+    assert unknown.statuses == {FitStatus.UNKNOWN: 499, FitStatus.FAILED: 1}
+    assert unknown.to_dict()["statuses"] == {"FAILED": 1, "UNKNOWN": 499}
+    assert unknown.used.sum() == 499
+    rest = np.arange(500) != 3
+    np.testing.assert_array_equal(unknown.probabilities[rest], known.probabilities[rest])
 
 
 def test_a_quantity_that_is_nan_somewhere_does_not_spoil_the_others(some):
@@ -137,7 +153,7 @@ def test_unknown_khat_and_kl_are_not_reported():
 
 def test_it_prints_the_worst_first_with_the_sign(some):
     lines = str(some).splitlines()
-    assert lines[0] == "mean_field fits to simulated data"
+    assert lines[0] == ("mean_field (deterministic) on 500 simulated datasets (y), over the prior")
     assert lines[1] == str(some.verdict)
     assert any("p = Pr_q(quantity < truth): small when q sits too high" in line for line in lines)
     assert any(line.startswith("What to do: ") for line in lines)
@@ -168,7 +184,8 @@ def test_saving_loses_nothing(tmp_path, statuses):
     xr.testing.assert_equal(back.data, saved.data)
     assert back.data["exact"].dtype == bool
     assert back.data["seed"].dtype == np.int64
-    assert {name: back.data.attrs[name] for name in saved.data.attrs} == saved.data.attrs
+    assert back.settings.to_dict() == saved.settings.to_dict()
+    assert back.data.attrs == saved.data.attrs
     assert [path.name for path in tmp_path.iterdir()] == ["vsbc.npz"]
 
 
@@ -231,12 +248,16 @@ WRONG = {
     "probabilities above 1": lambda told, arrays: arrays["probability"].put(0, 1.5),
     "infinite probabilities": lambda told, arrays: arrays["probability"].put(0, np.inf),
     "two equal names": lambda told, arrays: arrays["quantity"].put(0, arrays["quantity"][1]),
-    "draws of another type": lambda told, arrays: told["attrs"].update(num_draws="many"),
-    "no draws": lambda told, arrays: told["attrs"].update(num_draws=0),
-    "options of another type": lambda told, arrays: told["attrs"].update(options=[1]),
-    "options that are no JSON": lambda told, arrays: told["attrs"].update(options="{"),
-    "versions that are a list": lambda told, arrays: told["attrs"].update(versions="[]"),
-    "attributes of another type": lambda told, arrays: told.update(attrs=[]),
+    "draws of another type": lambda told, arrays: told["settings"].update(num_draws="many"),
+    "no draws": lambda told, arrays: told["settings"].update(num_draws=0),
+    "a family without a solver": lambda told, arrays: told["settings"].update(solver=None),
+    "options of another type": lambda told, arrays: told["settings"].update(options=[1]),
+    "versions that are a list": lambda told, arrays: told["settings"].update(versions=[]),
+    "seeds that are text": lambda told, arrays: told["settings"].update(seeds=["1"]),
+    "another kind": lambda told, arrays: told["settings"].update(kind="both"),
+    "a setting more": lambda told, arrays: told["settings"].update(x=1),
+    "settings of another type": lambda told, arrays: told.update(settings=[]),
+    "no settings": lambda told, arrays: told.pop("settings"),
 }
 
 
@@ -247,23 +268,24 @@ def test_a_file_whose_parts_do_not_fit_is_refused(some, tmp_path, case):
     description, arrays = decode_arrays(path.read_bytes())
     WRONG[case](description, arrays)
     path.write_bytes(encode_arrays(arrays, description))
-    with pytest.raises(InputFileError, match=r"is (not a|no) calibration"):
+    with pytest.raises(InputFileError, match="is not a calibration that this version of vich"):
         Calibration.load(path)
 
 
 def test_another_format_is_refused(some, tmp_path, monkeypatch):
-    monkeypatch.setattr("vicheck.results.calibration_archive._FORMAT", 99)
+    later = replace(calibration_archive._FORMAT, version=99)
+    monkeypatch.setattr(calibration_archive, "_FORMAT", later)
     some.save(tmp_path / "new.npz")
     monkeypatch.undo()
-    with pytest.raises(InputFileError, match="has format 99, this version reads 2"):
+    with pytest.raises(InputFileError, match="has format 99, this version reads 3"):
         Calibration.load(tmp_path / "new.npz")
 
 
 def test_data_without_what_is_needed_is_refused(some):
     with pytest.raises(ValueError, match=r"a variable 'khat' with dimensions \('dataset',\)"):
-        Calibration(some.data.drop_vars("khat"))
+        Calibration(some.data.drop_vars("khat"), some.settings)
     with pytest.raises(ValueError, match="a variable 'probability'"):
-        Calibration(some.data.assign(probability=some.data["probability"].T))
+        Calibration(some.data.assign(probability=some.data["probability"].T), some.settings)
 
 
 def test_merging_runs_with_other_seeds():
@@ -273,7 +295,10 @@ def test_merging_runs_with_other_seeds():
     assert list(both.data["dataset"].to_numpy()) == list(range(550))
     seeds = [*one.data["seed"].to_numpy(), *two.data["seed"].to_numpy()]
     assert both.data["seed"].to_numpy().tolist() == seeds
-    assert both.data.attrs["seed"] == "1, 2"
+    assert both.settings.seeds == (1, 2)
+    assert both.provenance.settings["seed"] == "1, 2"
+    assert both.provenance.code == ""
+    assert "550 simulated datasets" in both.title
     assert list(both.failures["seed"]) == list(one.failures["seed"])
     assert set(both.tests["num_datasets"]) == {547}
     assert set(one.merge(two, calibration(num_datasets=9, seed=3)).tests["num_datasets"]) == {556}
@@ -281,7 +306,9 @@ def test_merging_runs_with_other_seeds():
 
 def test_merging_parts_of_one_run_gives_the_run(tmp_path):
     whole = calibration(num_datasets=60)
-    parts = [Calibration(whole.data.isel(dataset=rows)) for rows in (slice(40, 60), slice(0, 40))]
+    parts = [
+        replace(whole, data=whole.data.isel(dataset=rows)) for rows in (slice(40, 60), slice(0, 40))
+    ]
     back = parts[0].merge(parts[1])
     assert back.data["dataset"].to_numpy().tolist() == list(range(60))
     xr.testing.assert_equal(back.data, whole.data)
@@ -292,9 +319,9 @@ def test_merging_parts_of_one_run_gives_the_run(tmp_path):
     ("other", "message"),
     [
         ({"seed": 1}, "the runs share 500 datasets, the first with seed 1000"),
-        ({"seed": 2, "attrs": {"fingerprint": "x"}}, "the same fingerprint, got 'abc' and 'x'"),
-        ({"seed": 2, "attrs": {"family": "full_rank"}}, "the same family"),
-        ({"seed": 2, "attrs": {"num_draws": 5}}, "the same num_draws, got 1000 and 5"),
+        ({"seed": 2, "settings": {"model": "x"}}, "the same model, got 'abc' and 'x'"),
+        ({"seed": 2, "settings": {"family": "full_rank"}}, "the same family"),
+        ({"seed": 2, "settings": {"num_draws": 5}}, "the same num_draws, got 1000 and 5"),
         ({"seed": 2, "a": (0.0, 1.0)}, "the same quantities"),
     ],
 )
@@ -358,13 +385,4 @@ def test_unknown_statuses_and_equal_names_are_refused(some):
         calibration(30, statuses={1: "BANANA"})
     names = ["a", "a", *some.quantities[2:]]
     with pytest.raises(ValueError, match="different names, got 'a' twice"):
-        Calibration(some.data.assign_coords(quantity=names))
-
-
-def test_the_code_of_a_run_names_what_was_chosen():
-    some = calibration(attrs={"chosen": "['tau']", "num_datasets": 500, "time_limit": 2.0})
-    assert some.provenance.code == (
-        "vicheck.vsbc(model, quantities=['tau'], family='mean_field', solver='deterministic', "
-        "num_datasets=500, num_draws=1000, seed=4, time_limit=2.0)"
-    )
-    assert some.provenance.settings["seed"] == 4
+        Calibration(some.data.assign_coords(quantity=names), some.settings)

@@ -20,53 +20,53 @@ from vicheck.stats.smoothing import num_cores
 
 __all__ = ["compute_chunks"]
 
-Tell = Callable[[int], None]
+Notify = Callable[[int], None]
 T = TypeVar("T")
 
 _WAIT = 0.5
-"""Seconds between looks at chunks that another process is working on."""
+"""Seconds between checks for chunks that another process is working on."""
 _LOOK = 0.2
-"""Seconds between looks for Ctrl-C, which a wait does not end."""
+"""Seconds between checks for Ctrl-C, which does not end a wait."""
 
 
 def compute_chunks(
-    work: Work, store: Store | None, executor: Executor | None, tell: Tell
+    work: Work, store: Store | None, executor: Executor | None, notify: Notify
 ) -> list[Arrays]:
-    """Return the results of all chunks, in order; ``tell`` hears of each that is there.
+    """Return the results of all chunks, in order; ``notify`` is called with the index of each.
 
-    With a store, chunks that are in it are not computed again, and those that another process
-    works on are left to it.
+    With a store, chunks that are in it are not computed again, and those that another process is
+    working on are left to it.
     """
     done: dict[int, Arrays] = {}
     if store is not None:
         for index in sorted(store.finished()):
-            arrays = _kept(work, store, index) if index < work.num_chunks else None
+            arrays = _read_valid(work, store, index) if index < work.num_chunks else None
             if arrays is not None:
                 done[index] = arrays
-                tell(index)
+                notify(index)
     while len(done) < work.num_chunks:
         missing = [index for index in range(work.num_chunks) if index not in done]
-        compute = _here if executor is None else partial(_there, executor)
+        compute = _in_this_process if executor is None else partial(_by_executor, executor)
         before = len(done)
         for index, arrays in compute(work, missing, store):
             if arrays is not None:
                 done[index] = arrays
-                tell(index)
-        if len(done) == before:  # all that is missing is in other hands
+                notify(index)
+        if len(done) == before:  # other processes are working on all that is missing
             check_interrupt()
             time.sleep(_WAIT)
     return [done[index] for index in range(work.num_chunks)]
 
 
-def _here(
+def _in_this_process(
     work: Work, missing: list[int], store: Store | None
 ) -> Iterator[tuple[int, Arrays | None]]:
     """Compute chunks in this process, on all its cores.
 
     XLA spreads a large model over the cores itself, better than several chunks at a time would.
     """
-    compute = partial(_compute_and_keep, work, store)
-    if work.fit is not None:  # who knows whether somebody else's code bears threads
+    compute = partial(_compute_and_store, work, store)
+    if work.fit is not None:  # the user's code may not be safe to run in threads
         yield from ((index, compute(index)) for index in missing)
         return
     large = is_large(work.model.program, work.model.data)
@@ -76,15 +76,15 @@ def _here(
         futures = {pool.submit(compute, index): index for index in missing}
         for future in _as_completed(futures):
             yield futures[future], future.result()
-    finally:  # threads see a first Ctrl-C soon, and nobody waits for them after a second
+    finally:  # threads notice a first Ctrl-C soon; after a second nobody waits for them
         pool.shutdown(wait=presses() == 1, cancel_futures=True)
 
 
-def _compute_and_keep(work: Work, store: Store | None, index: int) -> Arrays | None:
+def _compute_and_store(work: Work, store: Store | None, index: int) -> Arrays | None:
     check_interrupt()
     if store is None:
         return work.chunk(index)
-    arrays = _kept(work, store, index)
+    arrays = _read_valid(work, store, index)
     if arrays is not None:
         return arrays
     with store.claiming(index) as claimed:
@@ -95,8 +95,8 @@ def _compute_and_keep(work: Work, store: Store | None, index: int) -> Arrays | N
     return arrays
 
 
-def _kept(work: Work, store: Store, index: int) -> Arrays | None:
-    """Return a chunk from the store; one that cannot be this work's counts as damaged."""
+def _read_valid(work: Work, store: Store, index: int) -> Arrays | None:
+    """Return a chunk from the store; one that this work cannot have made counts as damaged."""
     arrays = store.read(index)
     if arrays is None or work.is_chunk(index, arrays):
         return arrays
@@ -104,10 +104,10 @@ def _kept(work: Work, store: Store, index: int) -> Arrays | None:
     return None
 
 
-def _there(
+def _by_executor(
     executor: Executor, work: Work, missing: list[int], store: Store | None
 ) -> Iterator[tuple[int, Arrays | None]]:
-    """Compute chunks by an executor; results are kept here."""
+    """Compute chunks by an executor; this process writes them to the store."""
     payload = _pack(work)
     futures: dict[Future[Arrays], int] = {}
     held: set[int] = set()
@@ -124,8 +124,6 @@ def _there(
                 store.write(index, arrays)
                 store.release(index)
                 held.discard(index)
-                for other in held:
-                    store.refresh(other)
             yield index, arrays
     finally:
         for future in futures:
@@ -138,7 +136,7 @@ def _there(
 def _as_completed(futures: Iterable[Future[T]]) -> Iterator[Future[T]]:
     """Yield futures as they end, whatever library they come from.
 
-    Dask's futures are not those of `concurrent.futures`, which waits for its own alone.
+    Dask's futures are not those of `concurrent.futures`, whose `wait` takes only its own.
     """
     waiting = list(futures)
     ours = all(isinstance(future, Future) for future in waiting)
@@ -161,7 +159,7 @@ def _pack(work: Work) -> bytes:
         dump: Callable[[Any], bytes] = pickle.dumps
     else:
         dump = cloudpickle.dumps
-        # Files named on the command line are no modules that a worker could import.
+        # Files named on the command line are not modules that a worker could import.
         for name, module in list(sys.modules.items()):
             if name.startswith(PROGRAM_PREFIX):
                 cloudpickle.register_pickle_by_value(module)
@@ -176,7 +174,7 @@ def _pack(work: Work) -> bytes:
 
 @lru_cache(maxsize=2)
 def _unpack(payload: bytes) -> Work:
-    # Kept, because what it computes is then traced once.
+    # Cached, so that what it computes is traced only once.
     work: Work = pickle.loads(payload)
     return replace(work, model=work.model.snapshot())
 

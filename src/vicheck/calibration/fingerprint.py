@@ -1,4 +1,4 @@
-"""Tells models and fits apart by what they compute, so that results of different ones never mix."""
+"""Digests that tell models and fits apart by what they compute, so that results never mix."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DEEPEST = 20
 def fingerprint_of_model(model: Model, quantities: Quantities) -> str:
     """Return a digest of the density, of how data is simulated, of the quantities and the data.
 
-    Not of source code: what a model computes may hang on numbers and functions outside it.
+    Not of source code: what a model computes may depend on numbers and functions outside it.
     """
     program = model.program
     data = program.without_observations(model.data)
@@ -63,14 +63,14 @@ class _CodeReader:
     def read(self, value: Any, depth: int = 0) -> None:
         """Read a value, whatever it is."""
         if isinstance(value, bool | int | float | complex | str | bytes | type(None)):
-            self._tell(type(value).__name__, repr(value))
+            self._add(type(value).__name__, repr(value))
             return
         if id(value) in self._seen:  # a function that calls itself, a list that holds itself
-            self._tell("again", self._seen[id(value)][0])
+            self._add("again", self._seen[id(value)][0])
             return
         self._seen[id(value)] = (len(self._seen), value)
         if depth > _DEEPEST:
-            self._tell(_name_of(value))
+            self._add(_name_of(value))
         else:
             self._read(value, depth)
 
@@ -85,7 +85,7 @@ class _CodeReader:
         if held:
             self.read(dict(sorted(held.items())), depth + 1)
         else:
-            self._tell(text_of(value))
+            self._add(text_of(value))
 
     @_read.register
     def _(self, value: types.MethodType, depth: int) -> None:
@@ -97,22 +97,22 @@ class _CodeReader:
 
     @_read.register
     def _(self, value: Mapping, depth: int) -> None:  # type: ignore[type-arg]
-        self._tell("mapping", len(value))
+        self._add("mapping", len(value))
         for key in value:
             self._read_all((key, value[key]), depth)
 
     @_read.register
     def _(self, value: list | tuple, depth: int) -> None:  # type: ignore[type-arg]
-        self._tell(type(value).__name__, len(value))
+        self._add(type(value).__name__, len(value))
         self._read_all(value, depth)
 
     @_read.register
     def _(self, value: set | frozenset, depth: int) -> None:  # type: ignore[type-arg]
-        self._tell("set", *sorted(map(text_of, value)))
+        self._add("set", *sorted(map(text_of, value)))
 
     @_read.register
     def _(self, value: types.ModuleType | types.BuiltinFunctionType, depth: int) -> None:
-        self._tell(_name_of(value))
+        self._add(_name_of(value))
 
     def _read_all(self, values: Iterable[Any], depth: int) -> None:
         for value in values:
@@ -120,7 +120,7 @@ class _CodeReader:
 
     @_read.register
     def _(self, function: types.FunctionType, depth: int) -> None:
-        self._tell(_name_of(function))
+        self._add(_name_of(function))
         if is_installed(function.__code__.co_filename):
             return
         self.read(function.__code__, depth + 1)
@@ -128,50 +128,50 @@ class _CodeReader:
         for name, cell in zip(
             function.__code__.co_freevars, function.__closure__ or (), strict=True
         ):
-            self._tell(name)
+            self._add(name)
             try:
                 self.read(cell.cell_contents, depth + 1)
             except ValueError:  # not set yet
-                self._tell("empty")
+                self._add("empty")
         names = _names_in(function.__code__)
         for name in names:
             if name in function.__globals__:
-                self._tell(name)
+                self._add(name)
                 self._read_global(function.__globals__[name], names, depth)
 
     def _read_global(self, value: Any, names: Iterable[str], depth: int) -> None:
         """Read a value that code looks up, and of the user's modules what it may look up there."""
         self.read(value, depth + 1)
-        if isinstance(value, types.ModuleType) and not _is_of_a_library(value):
+        if isinstance(value, types.ModuleType) and not _is_installed_module(value):
             for name in names:
                 if name in vars(value):
-                    self._tell(name)
+                    self._add(name)
                     self.read(vars(value)[name], depth + 1)
 
     @_read.register
     def _(self, code: types.CodeType, depth: int) -> None:
-        self._tell(code.co_code.hex(), *code.co_names)
+        self._add(code.co_code.hex(), *code.co_names)
         self._read_all(code.co_consts, depth)
 
     @_read.register
     def _(self, kind: type, depth: int) -> None:
-        self._tell(_name_of(kind))
-        if _is_of_a_library(sys.modules.get(kind.__module__)):
+        self._add(_name_of(kind))
+        if _is_installed_module(sys.modules.get(kind.__module__)):
             return
         for name, value in sorted(vars(kind).items()):
             if isinstance(value, types.FunctionType | staticmethod | classmethod | property):
-                self._tell(name)
+                self._add(name)
                 inner = value.fget if isinstance(value, property) else value
                 self.read(getattr(inner, "__func__", inner), depth + 1)
             elif not name.startswith("__"):
-                self._tell(name)
+                self._add(name)
                 self.read(value, depth + 1)
 
-    def _tell(self, *values: Any) -> None:
+    def _add(self, *values: Any) -> None:
         self.digest.update(" ".join(map(str, values)).encode("utf-8", "replace") + b"\n")
 
 
-def _is_of_a_library(module: types.ModuleType | None) -> bool:
+def _is_installed_module(module: types.ModuleType | None) -> bool:
     """Whether a module is Python's or an installed one; what is typed in a notebook has no file."""
     file = getattr(module, "__file__", None)
     if file:

@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vicheck.calibration.refusals import explaining_refusals
+from vicheck.calibration.system_errors import explaining_system_errors
 from vicheck.errors import DamagedStoreError, StoreError, UnreadableError
 from vicheck.files.durable import is_temporary, make_directory, whole_file
 from vicheck.files.json_reader import parse_json
@@ -21,19 +21,19 @@ _LINES_SHOWN = 10
 
 
 class Run(NamedTuple):
-    """What a directory says of the run it belongs to."""
+    """The run that a directory belongs to."""
 
     digest: str
     """Tells the run from others."""
     begun_on: str
-    """On which kind of machine it was begun."""
+    """The kind of machine it was begun on."""
 
 
 def find_or_begin_run(directory: Path, manifest: Mapping[str, Any], here: str) -> Run:
     """Return the run of a directory, when it is this one or the directory is free.
 
-    A directory that is absent or empty gets this manifest, and a note on which kind of machine it
-    was begun: that is no part of the manifest, because a run may go on elsewhere.
+    A directory that is absent or empty gets this manifest, with a note of the kind of machine it
+    was begun on: that is no part of the manifest, because a run may continue elsewhere.
 
     Raises
     ------
@@ -41,12 +41,12 @@ def find_or_begin_run(directory: Path, manifest: Mapping[str, Any], here: str) -
         If it belongs to another run, holds anything else, or cannot be read or made.
     """
     wanted = _as_json(manifest)
-    found = _read(directory)
-    if found is None:
+    stored = _read(directory)
+    if stored is None:
         _begin(directory, wanted, here)
-        found = _read(directory)
-    assert found is not None
-    entries, begun_on = found
+        stored = _read(directory)
+    assert stored is not None
+    entries, begun_on = stored
     # Compared as text, because to Python 1 and 1.0 and True are equal.
     if _canonical(entries) != _canonical(wanted):
         raise StoreError(
@@ -57,7 +57,7 @@ def find_or_begin_run(directory: Path, manifest: Mapping[str, Any], here: str) -
 
 
 def _as_json(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what JSON makes of a manifest: tuples become lists, keys strings."""
+    """Return a manifest as JSON would return it: tuples become lists, keys strings."""
     if not isinstance(manifest, Mapping):
         raise TypeError(f"manifest must be a dictionary, got {type(manifest).__name__}")
     try:
@@ -80,7 +80,7 @@ def _file_in(directory: Path) -> Path:
 
 def _read(directory: Path) -> tuple[dict[str, Any], str] | None:
     path = _file_in(directory)
-    with explaining_refusals("read", path):
+    with explaining_system_errors("read", path):
         try:
             content = path.read_bytes()
         except FileNotFoundError:
@@ -88,7 +88,7 @@ def _read(directory: Path) -> tuple[dict[str, Any], str] | None:
         except NotADirectoryError as error:
             raise StoreError(f"{directory} is not a directory", hint="use another path") from error
     damaged = DamagedStoreError(
-        f"{path} is damaged, or was not written by vicheck, so it cannot be told which run "
+        f"{path} is damaged, or was not written by vicheck, so it is not known which run "
         f"{directory} belongs to",
         hint="use another directory",
     )
@@ -119,7 +119,7 @@ def _begin(directory: Path, entries: dict[str, Any], here: str) -> None:
         "sha256": _digest([_FORMAT, entries, here]),
     }
     content = json.dumps(parts, indent=2, sort_keys=True).encode() + b"\n"
-    with explaining_refusals("write", path):
+    with explaining_system_errors("write", path):
         make_directory(directory)
         if not all(map(is_temporary, directory.iterdir())) and not path.exists():
             raise StoreError(

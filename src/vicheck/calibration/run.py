@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 import warnings
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import nullcontext
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,44 +15,34 @@ import jax
 import numpy as np
 import xarray as xr
 
-from vicheck import __version__
 from vicheck.calibration.execution import compute_chunks
 from vicheck.calibration.fingerprint import fingerprint_of_code, fingerprint_of_model
+from vicheck.calibration.planning import (
+    OwnFits,
+    choose_chunk_size,
+    plan_fits,
+    refuse_unsuitable,
+)
 from vicheck.calibration.store import Store
 from vicheck.calibration.work import Arrays, Work
-from vicheck.errors import ArgumentError, OtherMachineWarning
+from vicheck.errors import OtherMachineWarning
 from vicheck.model import Data, Model, double_precision
 from vicheck.quantities import Spec, choose_quantities
 from vicheck.results.calibration import Calibration
 from vicheck.results.provenance import versions_of
+from vicheck.results.run_settings import RunSettings
+from vicheck.runtime.computation import text_of
 from vicheck.runtime.interrupts import between_pieces
 from vicheck.runtime.processor import made_on
-from vicheck.vi.families.registry import kind_of, richer_than
+from vicheck.runtime.sources import digest_of_sources
 from vicheck.vi.fitting import fit as fit_model
-from vicheck.vi.solvers.deterministic.solver import Deterministic
-from vicheck.vi.solvers.registry import make_solver
 
 __all__ = ["vsbc"]
 
 Progress = bool | Callable[[int, int, float], None]
 
-_DEFAULTS = {
-    "num_starts": 1,
-    "sampling_tolerance": 0.1,
-    "tolerance": 0.01,
-}
-"""Options of the default solver where they differ from those of a single fit: the errors of its
-draws are independent between datasets, so a tenth of a sd in one fit does not bias the whole, and
-the gradient need not be much smaller than they are."""
-_MAX_DRAWS = 1024
-"""Draws of a fit at most, and more where a family of this dimension begins with more."""
-_CHUNK_BYTES = 2**24
-"""Memory for the draws of a chunk's fits; a chunk is also what is lost when a run is killed."""
-_LONGEST_CHUNK = 64
-_LEAST_CHUNKS = 8
-"""A run is cut into this many chunks at least, so that many cores have something to do."""
-_ROOM = 512
-"""Numbers of the solver for each parameter, roughly: its fixed draws."""
+_PLAIN = (bool, int, float, str, type(None))
+"""Types of options that a store can tell apart and a file can hold."""
 
 
 @between_pieces()
@@ -63,9 +51,9 @@ def vsbc(
     *,
     num_datasets: int = 1000,
     quantities: Spec | None = None,
-    family: str = "mean_field",
+    family: str | None = None,
     rank: int | None = None,
-    solver: str = "deterministic",
+    solver: str | None = None,
     fit: Callable[[Data, int], Any] | None = None,
     posterior: bool = False,
     num_draws: int = 1000,
@@ -97,18 +85,21 @@ def vsbc(
         model derives; a dictionary of functions, each of the dictionary of parameters of one draw,
         or of parameters and data, makes others.
     family, rank, solver, **options
-        How to fit, as for `vicheck.fit`, but by default from one start, on at most 1024 draws (or
-        four times those that the family begins with), with ``sampling_tolerance=0.1`` and
-        ``tolerance=0.01``: the errors of the draws are independent between datasets.
+        How to fit, as for `vicheck.fit`: ``"mean_field"`` and ``"deterministic"`` by default, but
+        from one start, on at most 1024 draws (or four times those that the family begins with),
+        with ``sampling_tolerance=0.1`` and ``tolerance=0.01``: the errors of the draws are
+        independent between datasets.
     fit
         Any other way to fit: a function of the data, a dictionary of arrays, and a seed. It returns
         named draws (a dictionary of arrays, draws first, on the parameters' own scale),
         `vicheck.Draws` (which give a khat for each dataset too), an object with a method
         ``marginal_cdf(theta)`` that returns the probability below each parameter by name, or a
-        `vicheck.Fit`. What it raises is the status of one fit, not the end of the run.
+        `vicheck.Fit`. What it raises is the status of one fit, not the end of the run. It takes the
+        place of ``family``, ``rank``, ``solver`` and options, which are then refused.
     posterior
         Calibrate at the data that was observed: parameters are drawn from a fit to it, data are
-        replicated from them, and fits are made to both. A bad first fit contaminates this.
+        replicated from them, and fits are made to both. A bad first fit contaminates this, so it is
+        made as `vicheck.fit` makes one, with its defaults and the options given here.
     num_draws
         Draws from each q, for its khat and for quantities without an exact distribution function.
     executor
@@ -117,7 +108,8 @@ def vsbc(
         machine are used, in this process. Results are the same bits wherever chunks are computed.
     store
         A directory that keeps every chunk when it is finished: the same call goes on from there
-        after an interruption, and several processes may share it.
+        after an interruption, and several processes may share it. Chunks of other settings, or
+        made by other code of vicheck, are refused.
     chunk_size
         Datasets that are computed together. Results are the same up to rounding.
     time_limit
@@ -150,215 +142,149 @@ def vsbc(
     >>> calibration.tests.loc["theta[0]", "direction"]
     'none'
     """
-    _check_arguments(
-        model, num_datasets, num_draws, chunk_size, time_limit, seed, fit, executor, options
+    named = {"family": family, "rank": rank, "solver": solver}
+    refuse_unsuitable(
+        model=model,
+        num_datasets=num_datasets,
+        num_draws=num_draws,
+        chunk_size=chunk_size,
+        time_limit=time_limit,
+        seed=seed,
+        fit=fit,
+        posterior=posterior,
+        executor=executor,
+        of_own_fits=[name for name, value in named.items() if value is not None] + [*options],
     )
-    kind = kind_of(family, model.dim, rank)
-    if fit is None and solver == "deterministic":
-        most = max(_MAX_DRAWS, 4 * kind.num_draws(model.dim))
-        options = _DEFAULTS | {"max_draws": most} | options
-    made = make_solver(solver, options)
-    if isinstance(made, Deterministic):
-        made.first_draws(kind, model.dim)
+    own = None if fit is not None else plan_fits(model, family, rank, solver, options)
     start = time.perf_counter()
     with double_precision():
-        work = _work_of(
-            model,
-            quantities,
-            posterior,
-            family=family,
-            rank=rank,
-            solver=solver,
-            options=options,
-            fit=fit,
-            num_draws=int(num_draws),  # NumPy's integers are none to JSON
+        model = model.snapshot()
+        program = model.program
+        unseen = program.without_observations(model.data)
+        exact = own is None or own.has_marginals
+        chosen = choose_quantities(model, unseen, quantities, exact=exact)
+        centre = _fit_to_observed(model, own, int(seed)) if own and posterior else None
+        conditioned = Model(program, unseen if centre is None else dict(model.data))
+        settings = RunSettings(
+            model=fingerprint_of_model(conditioned, chosen),
+            observed=tuple(conditioned.observed),
+            quantities=chosen.names,
+            num_draws=int(num_draws),  # JSON cannot hold NumPy's integers
             num_datasets=int(num_datasets),
-            time_limit=time_limit,
-            seed=int(seed),
+            seeds=(int(seed),),
+            kind="prior" if centre is None else "posterior",
+            family=own and own.family,
+            rank=own and own.rank,
+            solver=own and own.solver,
+            options=_described(own.options) if own else {},
+            centre_options=_described(own.given) if own and posterior else None,
+            richer=own and own.richer,
+            fit=None if fit is None else fingerprint_of_code(fit),
+            chosen=_as_typed(quantities),
+            chunk_size=int(
+                chunk_size or choose_chunk_size(conditioned, chosen, num_draws, num_datasets)
+            ),
+            time_limit=None if time_limit is None else float(time_limit),
+            sources=digest_of_sources(),
+            versions=versions_of("numpy", "scipy", "jax", "numpyro"),
         )
-        work = replace(work, chunk_size=int(chunk_size or _chunk_size(work)))
-        described = _described(work)
-    kept = None if store is None else Store.open(store, described, here=made_on())
-    if kept is not None and len(kept.finished()) < work.num_chunks:
-        _warn_of_another(kept.begun_on, made_on())
-    counts = [
-        min(work.chunk_size, num_datasets - index * work.chunk_size)
-        for index in range(work.num_chunks)
-    ]
+    work = Work(
+        model=conditioned,
+        quantities=chosen,
+        settings=settings,
+        options=own.options if own else {},
+        fit=fit,
+        centre=jax.tree.map(np.asarray, centre),
+    )
+    opened = None if store is None else _open_store(store, work)
     with _shown(progress) as show:
         done = 0
 
-        def tell(index: int) -> None:
+        def advance(index: int) -> None:
             nonlocal done
-            done += counts[index]
+            done += len(work.rows(index))
             show(done, num_datasets, time.perf_counter() - start)
 
-        chunks = compute_chunks(work, kept, executor, tell)
-    calibration = _calibration(work, chunks, described)
-    if quantities is not None:
-        functions = isinstance(quantities, Mapping)
-        chosen = "quantities" if functions else repr(list(quantities))
-        calibration = replace(calibration, data=calibration.data.assign_attrs(chosen=chosen))
-    return replace(calibration, seconds=time.perf_counter() - start)
+        chunks = compute_chunks(work, opened, executor, advance)
+    return _calibration(work, chunks, time.perf_counter() - start)
 
 
-def _check_arguments(
-    model: Any,
-    num_datasets: Any,
-    num_draws: Any,
-    chunk_size: Any,
-    time_limit: Any,
-    seed: Any,
-    fit: Any,
-    executor: Any,
-    options: dict[str, Any],
-) -> None:
-    if not isinstance(model, Model):
-        raise TypeError(
-            f"model must be a vicheck Model, got {type(model).__name__}: make one with "
-            "vicheck.from_numpyro"
-        )
-    for name, value, least in (
-        ("num_datasets", num_datasets, 1),
-        ("num_draws", num_draws, 1),
-        ("chunk_size", 1 if chunk_size is None else chunk_size, 1),
-        ("seed", seed, 0),
-    ):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            raise ArgumentError(name, f"must be an integer from {least} on, got {value!r}")
-    if time_limit is not None and not time_limit > 0.0:
-        problem = f"must be a positive number of seconds, got {time_limit!r}"
-        raise ArgumentError("time_limit", problem)
-    if executor is not None and not callable(getattr(executor, "submit", None)):
-        raise TypeError(
-            "executor must be an Executor of concurrent.futures, or have its methods, got "
-            f"{type(executor).__name__}"
-        )
-    if fit is not None and not callable(fit):
-        raise TypeError(f"fit must be a function of data and seed, got {type(fit).__name__}")
-    if fit is not None and options:
-        raise TypeError(f"vsbc got the option {', '.join(options)}, which fit= would not see")
+def _fit_to_observed(model: Model, own: OwnFits, seed: int) -> Any:
+    """Return the q whose draws are the truths of all datasets, fitted as a single fit is."""
+    model.require_data()
+    return fit_model(
+        model, family=own.family, rank=own.rank, solver=own.solver, seed=seed, **own.given
+    ).q
 
 
-def _work_of(
-    model: Model, spec: Spec | None, posterior: bool, *, fit: Any, **settings: Any
-) -> Work:
-    model = model.snapshot()
-    program = model.program
-    unseen = program.without_observations(model.data)
-    kind = kind_of(settings["family"], model.dim, settings["rank"])
-    exact = fit is not None or kind.has_marginals
-    quantities = choose_quantities(model, unseen, spec, exact=exact)
-    centre = None
-    if posterior:
-        if fit is not None:
-            raise ValueError(
-                "posterior=True goes with vicheck's own fits: a function given as fit= knows "
-                "nothing of data that come twice"
-            )
-        model.require_data()
-        centre = fit_model(
-            model,
-            family=settings["family"],
-            rank=settings["rank"],
-            solver=settings["solver"],
-            seed=settings["seed"],
-            **settings["options"],
-        ).q
-        conditioned = Model(program, dict(model.data))
-    else:
-        conditioned = Model(program, unseen)
-    return Work(
-        model=conditioned,
-        quantities=quantities,
-        fit=fit,
-        centre=jax.tree.map(np.asarray, centre),
-        chunk_size=1,
-        **settings,
-    )
-
-
-def _chunk_size(work: Work) -> int:
-    """Return how many datasets are computed together: never a matter of the machine."""
-    drawn = len(work.quantities.drawn_names)
-    width = work.num_draws * (work.model.dim + drawn + 1) + _ROOM * work.model.dim
-    most = max(1, min(_LONGEST_CHUNK, _CHUNK_BYTES // (8 * width)))
-    num_chunks = max(-(-work.num_datasets // most), min(_LEAST_CHUNKS, work.num_datasets))
-    return -(-work.num_datasets // num_chunks)
-
-
-def _described(work: Work) -> dict[str, Any]:
-    """Return all that a result depends on, for the store's manifest and the result's attributes."""
+def _described(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as values that JSON can hold; others, such as an optimiser, become text."""
     return {
-        "model": fingerprint_of_model(work.model, work.quantities),
-        "quantities": list(work.quantities.names),
-        "kind": "prior" if work.centre is None else "posterior",
-        "family": work.family,
-        "rank": work.rank,
-        "solver": work.solver,
-        "options": work.options,
-        "fit": None if work.fit is None else fingerprint_of_code(work.fit),
-        "num_draws": work.num_draws,
-        "num_datasets": work.num_datasets,
-        "chunk_size": work.chunk_size,
-        "time_limit": work.time_limit,
-        "seed": work.seed,
-        "versions": {"vicheck": __version__} | {name: version(name) for name in ("jax", "numpyro")},
+        name: value if isinstance(value, _PLAIN) else text_of(value)
+        for name, value in _as_python(options).items()
     }
 
 
-def _calibration(work: Work, chunks: list[Arrays], described: dict[str, Any]) -> Calibration:
+def _as_python(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return NumPy's numbers as Python's."""
+    return {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in options.items()
+    }
+
+
+def _as_typed(quantities: Spec | None) -> str | None:
+    """Return the argument as it would be typed; functions stand for themselves."""
+    if quantities is None:
+        return None
+    return "quantities" if isinstance(quantities, Mapping) else repr(list(quantities))
+
+
+def _open_store(path: str | Path, work: Work) -> Store:
+    options = _as_python(work.options)
+    unknown = [name for name, value in options.items() if not isinstance(value, _PLAIN)]
+    if unknown:
+        raise TypeError(
+            f"a store cannot tell apart different values of {', '.join(unknown)}, whose chunks "
+            "could then mix: leave store= out, or choose them by numbers and names"
+        )
+    store = Store.open(path, work.settings.manifest, here=made_on())
+    if len(store.finished()) < work.num_chunks:
+        _warn_of_another(store.begun_on, made_on())
+    return store
+
+
+def _calibration(work: Work, chunks: list[Arrays], seconds: float) -> Calibration:
     joined = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
     number, probability = joined.pop("dataset"), joined.pop("probability")
-    machines = sorted(set(joined.pop("made_on").tolist()))
+    machines = tuple(sorted(set(joined.pop("made_on").tolist())))
     names, exact = work.quantities.names, work.quantities.exact_names
     variables = {name: ("dataset", array) for name, array in joined.items()}
-    own = work.fit is None
-    who = f"{work.family} ({work.solver})" if own else f"fits by {described['fit'].split()[0]}"
-    seen = ", ".join(work.model.observed)
-    where = "at the observed data" if work.centre is not None else "over the prior"
     data = xr.Dataset(
         variables | {"probability": (("dataset", "quantity"), probability)},
         {
             "dataset": number,
             "quantity": np.array(names),
-            "exact": ("quantity", np.isin(names, exact) & own),
-        },
-        {
-            "model": described["model"],
-            "kind": described["kind"],
-            "family": work.family if own else "",
-            "solver": work.solver if own else described["fit"],
-            "options": json.dumps(work.options, sort_keys=True, default=str),
-            "rank": work.rank or 0,
-            "time_limit": work.time_limit or 0.0,
-            "num_draws": work.num_draws,
-            "num_datasets": work.num_datasets,
-            "seed": work.seed,
-            "version": described["versions"]["vicheck"],
-            "versions": json.dumps(versions_of("numpy", "scipy", "jax", "numpyro")),
-            "made_on": json.dumps(machines),
-            "richer": richer_than(work.family, work.model.dim),
-            "title": f"{who} on {work.num_datasets} simulated datasets ({seen}), {where}",
+            "exact": ("quantity", np.isin(names, exact) & (work.fit is None)),
         },
     )
-    return Calibration(data)
+    return Calibration(data, replace(work.settings, machines=machines), seconds)
 
 
 def _warn_of_another(begun_on: str, here: str) -> None:
-    """Say so when a store is continued on another kind of machine."""
+    """Warn when a store is continued on another kind of machine."""
     if begun_on != here:
         warnings.warn(
             f"the store was begun on {begun_on or 'a machine it does not name'}, and this is "
             f"{here}: what is computed here equals what that machine would have computed up to "
             "rounding, which the tolerance of the fits amplifies, not to the last bit",
             OtherMachineWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
 def _shown(progress: Progress) -> Any:
-    """Return a context whose value is to be told how far the run has come."""
+    """Return a context whose value is a function to call as the run advances."""
     if callable(progress):
         return nullcontext(progress)
     if not progress:

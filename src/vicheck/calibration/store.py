@@ -12,9 +12,9 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from vicheck.calibration.claims import Claims
+from vicheck.calibration.claims import Claims, remove_if_free
 from vicheck.calibration.manifest import Run, find_or_begin_run
-from vicheck.calibration.refusals import explaining_refusals
+from vicheck.calibration.system_errors import explaining_system_errors
 from vicheck.errors import UnreadableError
 from vicheck.files.durable import (
     is_temporary,
@@ -28,14 +28,18 @@ __all__ = ["Store"]
 
 _CHUNK = re.compile(r"chunk-([0-9]{6}|[1-9][0-9]{6,})\.bin")
 
+_ABANDONED = 600.0
+"""Seconds after which an unfinished file that nobody has written to is taken for a dead process's.
+"""
+
 
 class Store:
     """Results of chunks on disk, one file each, for one run described by its manifest.
 
     Every file is written under another name, flushed and then renamed, so a chunk is either
     there as a whole or not at all; its checksum covers the content, the index and the manifest.
-    Several processes may share a store. Claims only keep them from doing the same chunk twice:
-    a chunk follows from manifest and index alone, so that nothing is wrong if two of them do.
+    Several processes may share a store. Claims only keep them from doing the same chunk twice: a
+    chunk follows from manifest and index alone, so nothing is wrong if two of them do it.
 
     Attributes
     ----------
@@ -44,7 +48,7 @@ class Store:
     damaged
         Indices of the chunks that were found damaged and set aside by this object.
     begun_on
-        The kind of machine that the run was begun on.
+        The kind of machine on which the run was begun.
 
     Examples
     --------
@@ -59,12 +63,12 @@ class Store:
     {'probabilities': array([0.25, 0.75])}
     """
 
-    def __init__(self, path: Path, run: Run, claims: Claims) -> None:
+    def __init__(self, path: Path, run: Run) -> None:
         self.path = path
         self.damaged: list[int] = []
         self.begun_on = run.begun_on
         self._run = run.digest
-        self._claims = claims
+        self._claims = Claims()
 
     @classmethod
     def open(
@@ -73,7 +77,6 @@ class Store:
         manifest: Mapping[str, Any],
         *,
         here: str = "",
-        lease: float = 600.0,
     ) -> Self:
         """Open the store of a run, or begin one in a directory that is absent or empty.
 
@@ -81,13 +84,11 @@ class Store:
         ----------
         path
             The directory; it is made if need be, with its parents. One that cannot be written to
-            will do for a store that is only read.
+            is enough for a store that is only read.
         manifest
             All that the chunks depend on, in values that JSON can hold.
         here
-            The kind of machine this is, noted where a run is begun.
-        lease
-            Seconds after which a claim that was not refreshed counts for nothing.
+            The kind of machine this is, noted when a run is begun.
 
         Raises
         ------
@@ -95,10 +96,8 @@ class Store:
             If the store belongs to another run, if the directory holds anything else, or if it
             cannot be read or made.
         """
-        if not lease > 0.0:
-            raise ValueError(f"lease must be a positive number of seconds, got {lease}")
         directory = Path(path)
-        store = cls(directory, find_or_begin_run(directory, manifest, here), Claims(lease))
+        store = cls(directory, find_or_begin_run(directory, manifest, here))
         store._tidy()
         return store
 
@@ -114,7 +113,7 @@ class Store:
         can then be done again.
         """
         path = self._chunk(index)
-        with explaining_refusals("read", path):
+        with explaining_system_errors("read", path):
             try:
                 content = path.read_bytes()
             except FileNotFoundError:
@@ -148,7 +147,7 @@ class Store:
         if self.read(index) is not None:
             return
         path = self._chunk(index)
-        with explaining_refusals("write", path), whole_file(path) as file:
+        with explaining_system_errors("write", path), whole_file(path) as file:
             file.write(content)
 
     def set_aside(self, index: int) -> None:
@@ -162,20 +161,15 @@ class Store:
             remove_if_possible(path)
 
     def claim(self, index: int) -> bool:
-        """Say that this process is about to do a chunk; tell whether it should.
+        """Announce that this process is about to do a chunk; return whether it should.
 
-        False if the chunk is there, or if another process has claimed it, still lives as far as
-        can be known, and has refreshed its claim within the lease. True also if no claim can be
-        made because the directory refuses files: `write` will then say so.
+        False if the chunk is there, or if another process is doing it. True also if no claim can
+        be made because the directory refuses files or locks: `write` will then say so.
         """
         return self._claims.take(self._chunk(index))
 
-    def refresh(self, index: int) -> bool:
-        """Begin a claim's lease anew; False if it is no longer ours."""
-        return self._claims.refresh(self._chunk(index))
-
     def release(self, index: int) -> None:
-        """Give up a claim; nothing happens if it was never ours or is another's by now."""
+        """Give up a claim; nothing happens if it was never ours."""
         self._claims.release(self._chunk(index))
 
     @contextmanager
@@ -198,17 +192,17 @@ class Store:
         return {"index": _as_index(index), "run": self._run}
 
     def _files(self) -> list[Path]:
-        with explaining_refusals("read", self.path):
+        with explaining_system_errors("read", self.path):
             return list(self.path.iterdir())
 
     def _tidy(self) -> None:
-        """Remove what killed processes have left, as far as the directory lets us."""
+        """Remove what killed processes have left behind, as far as permissions allow."""
         for path in self._files():
             with suppress(OSError):
-                if is_temporary(path) and older_than(path, self._claims.lease):
+                if is_temporary(path) and older_than(path, _ABANDONED):
                     path.unlink()
                 elif path.suffix == ".claim":
-                    self._claims.remove_if_stale(path)
+                    remove_if_free(path)
 
 
 def _as_index(index: int) -> int:

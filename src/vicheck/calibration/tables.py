@@ -12,11 +12,12 @@ from vicheck.judging.cutoffs import SIGNIFICANT_BELOW
 from vicheck.stats.calibration import bias, dispersion
 from vicheck.stats.multiplicity import benjamini_hochberg, holm
 from vicheck.stats.symmetry import paper_ks, symmetry_test
+from vicheck.stats.uniformity import uniformity_test
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["table_of", "tests_table", "worst_first"]
+__all__ = ["tests_table", "uniformity_table", "worst_first"]
 
 Floats = NDArray[np.float64]
 
@@ -26,7 +27,7 @@ _STATISTICS = (
     "dispersion", "dispersion_low", "dispersion_high", "dispersion_p_value",
     "ks_statistic", "ks_p_value",
 )  # fmt: skip
-"""In the order of what `_statistics` returns."""
+"""In the order in which `_statistics` returns them."""
 
 _COLUMNS = (
     "statistic", "p_value", "p_adjusted", "q_value", "p_value_over", "p_value_under", "direction",
@@ -45,7 +46,7 @@ def tests_table(probabilities: Floats, names: Sequence[str]) -> pd.DataFrame:
     names
         Of the quantities.
     """
-    table = table_of(probabilities, names, _STATISTICS, _statistics)
+    table = _table_of(probabilities, names, _STATISTICS, _statistics)
     table["p_adjusted"] = holm(table["p_value"].to_numpy())
     table["q_value"] = benjamini_hochberg(table["p_value"].to_numpy())
     table["dispersion_p_adjusted"] = holm(table["dispersion_p_value"].to_numpy())
@@ -55,7 +56,21 @@ def tests_table(probabilities: Floats, names: Sequence[str]) -> pd.DataFrame:
     return table[list(_COLUMNS)]
 
 
-def table_of(
+def uniformity_table(probabilities: Floats, names: Sequence[str], level: float) -> pd.DataFrame:
+    """Test each column of probabilities for uniformity by a simultaneous band of a given level."""
+    columns = ("inside", "p_value", "statistic", "point", "excursion")
+    table = _table_of(probabilities, names, columns, lambda p: uniformity_test(p, level))
+    table.insert(2, "p_adjusted", holm(table["p_value"].to_numpy()))
+    return table.assign(inside=table["inside"] == 1.0)
+
+
+def worst_first(table: pd.DataFrame) -> pd.DataFrame:
+    """Sort by adjusted p-value and, where these agree, by the size of the bias."""
+    keys = table.assign(size=-table["bias"].abs())
+    return table.loc[keys.sort_values(["p_adjusted", "size"], kind="stable").index]
+
+
+def _table_of(
     probabilities: Floats,
     names: Sequence[str],
     columns: Sequence[str],
@@ -76,12 +91,6 @@ def table_of(
             values[:, which] = statistics(probabilities[np.ix_(rows, which)])
     table = pd.DataFrame(values.T, pd.Index(names, name="quantity"), columns)
     return table.assign(num_datasets=known.sum(axis=0))
-
-
-def worst_first(table: pd.DataFrame) -> pd.DataFrame:
-    """Sort by adjusted p-value and, where these agree, by the size of the bias."""
-    keys = table.assign(size=-table["bias"].abs())
-    return table.loc[keys.sort_values(["p_adjusted", "size"], kind="stable").index]
 
 
 def _statistics(p: Floats) -> tuple[Any, ...]:

@@ -19,6 +19,8 @@ from vicheck.calibration.replication import REPLICATE, ReplicatedProgram
 from vicheck.calibration.user_fits import Outcome, failed, outcome_of
 from vicheck.model import Data, Model, double_precision, replicate_many, simulate_many
 from vicheck.quantities import Quantities
+from vicheck.results.calibration_data import VARIABLES, Variable
+from vicheck.results.run_settings import RunSettings
 from vicheck.results.status import FitStatus
 from vicheck.runtime.compiling import Recent
 from vicheck.runtime.processor import made_on
@@ -33,14 +35,10 @@ __all__ = ["Arrays", "Work", "seeds_of"]
 Arrays = dict[str, NDArray[Any]]
 """The result of a chunk: arrays whose first axis is over its datasets."""
 
-_KINDS = (
-    {"dataset": "i", "seed": "i", "probability": "f"}
-    | dict.fromkeys(("made_on", "status", "message"), "U")
-    | dict.fromkeys(
-        ("khat", "symmetric_kl", "num_evaluations", "gradient_norm", "sampling_error"), "if"
-    )
-)
-"""The arrays of a chunk, and of which kinds they are."""
+_ARRAYS = {name: each for name, each in VARIABLES.items() if "dataset" in each.dims} | {
+    "made_on": Variable(("dataset",), "U")
+}
+"""What the result of a chunk consists of."""
 _COMPILING = threading.Lock()
 _COMPILED = Recent()
 """What is compiled in this process."""
@@ -55,31 +53,30 @@ class Work:
     model: Model
     """With the data the simulations are conditioned on and, for a posterior, the observations."""
     quantities: Quantities
-    family: str
-    rank: int | None
-    solver: str
+    settings: RunSettings
     options: dict[str, Any]
+    """Options of the solver, as they are; the settings describe them."""
     fit: Callable[[Data, int], Any] | None
-    """A fit that is not ours."""
+    """A function of the user's that fits."""
     centre: Family | None
     """For calibration at the observed data: the q whose draws are the truths."""
-    num_draws: int
-    num_datasets: int
-    chunk_size: int
-    time_limit: float | None
-    seed: int
 
     @property
     def num_chunks(self) -> int:
         """How many chunks there are."""
-        return -(-self.num_datasets // self.chunk_size)
+        return -(-self.settings.num_datasets // self.settings.chunk_size)
+
+    def rows(self, index: int) -> range:
+        """Return the numbers of the datasets of a chunk."""
+        start = index * self.settings.chunk_size
+        return range(start, min(start + self.settings.chunk_size, self.settings.num_datasets))
 
     def chunk(self, index: int) -> Arrays:
         """Simulate, fit and assess the datasets of one chunk."""
-        start = index * self.chunk_size
-        count = min(self.chunk_size, self.num_datasets - start)
+        rows = self.rows(index)
+        count = len(rows)
         # The last chunk is as long as the others: compiled code is for one length.
-        seeds = seeds_of(self.seed, start, self.chunk_size)
+        seeds = seeds_of(self._seed, rows.start, self.settings.chunk_size)
         with double_precision():
             if self._in_batches:
                 self._compile(seeds)
@@ -89,49 +86,54 @@ class Work:
                 arrays = self._one_by_one(truth[:count], own, seeds[:count])
         arrays = {name: array[:count] for name, array in arrays.items()}
         return {
-            "dataset": np.arange(start, start + count),
+            "dataset": np.array(rows),
             "seed": seeds[:count],
             "made_on": np.full(count, made_on()),
         } | arrays
 
     def is_chunk(self, index: int, arrays: Arrays) -> bool:
         """Whether arrays from a file can be a chunk of this work, by names, types and shapes."""
-        start = index * self.chunk_size
-        count = min(self.chunk_size, self.num_datasets - start)
-        wide = (count, len(self.quantities.names))
+        rows = self.rows(index)
+        sizes = {"dataset": len(rows), "quantity": len(self.quantities.names)}
         return (
-            all(name in arrays and arrays[name].dtype.kind in _KINDS[name] for name in _KINDS)
+            arrays.keys() == _ARRAYS.keys()
             and all(
-                array.shape == (wide if name == "probability" else (count,))
+                array.dtype.kind in _ARRAYS[name].kinds
+                and array.shape == tuple(sizes[dim] for dim in _ARRAYS[name].dims)
                 for name, array in arrays.items()
             )
-            and np.array_equal(arrays["dataset"], np.arange(start, start + count))
-            and np.array_equal(arrays["seed"], seeds_of(self.seed, start, count))
+            and np.array_equal(arrays["dataset"], rows)
+            and np.array_equal(arrays["seed"], seeds_of(self._seed, rows.start, len(rows)))
             and {*arrays["status"].tolist()} <= {*FitStatus.__members__}
         )
 
     @property
+    def _seed(self) -> int:
+        return self.settings.seeds[0]
+
+    @property
     def _in_batches(self) -> bool:
-        return self.fit is None and self.solver == "deterministic" and self.time_limit is None
+        return self.settings.solver == "deterministic" and self.settings.time_limit is None
 
     @property
     def _kind(self) -> Kind:
-        return kind_of(self.family, self.model.dim, self.rank)
+        assert self.settings.family is not None  # asked of vicheck's own fits alone
+        return kind_of(self.settings.family, self.model.dim, self.settings.rank)
 
     @property
     def _batch_solver(self) -> Deterministic:
         return Deterministic(**self.options)
 
     def _compile(self, seeds: NDArray[np.int64]) -> None:
-        """Compile everything once in a process, the longest part beside the others."""
+        """Compile everything once per process, the longest part in parallel with the others."""
         kind = self._kind
-        # By what is simulated, which is traced for that anyway: every chunk comes along here.
+        # By what is simulated, which is traced for that anyway: every chunk passes through here.
         simulated = self.model.program.computation("simulate", self.model.data)
         key = (simulated, self.centre is None, self.quantities, kind, len(seeds))
         with _COMPILING:
             if key in _COMPILED:
                 return
-            own = self._imagined(seeds)
+            own = self._placeholders(seeds)
             program, shared = self.fitted.program, self._shared(own)
 
             def compile_fits() -> None:
@@ -142,7 +144,9 @@ class Work:
                 compiling = pool.submit(compile_fits)
                 truth, _ = jax.device_get(self._simulate(seeds))
                 q = jax.tree.map(np.zeros_like, begin(kind, truth, 1).q)
-                assess(program, self.quantities, q, truth, own, shared, seeds, self.num_draws)
+                assess(
+                    program, self.quantities, q, truth, own, shared, seeds, self.settings.num_draws
+                )
                 compiling.result()
             _COMPILED.add(key)
 
@@ -179,7 +183,7 @@ class Work:
         truth = jax.vmap(self.centre.transform)(jnp.asarray(noise))
         return truth, {REPLICATE: replicate_many(program, seeds, truth, data)}
 
-    def _imagined(self, seeds: NDArray[np.int64]) -> Data:
+    def _placeholders(self, seeds: NDArray[np.int64]) -> Data:
         """Return zeros in the shapes of simulated data."""
         program, data = self.model.program, self.model.data
         _, one = jax.eval_shape(program.simulate, jax.random.key(0), data)
@@ -196,19 +200,26 @@ class Work:
         program, shared = self.fitted.program, self._shared(own)
         try:
             fits = self._batch_solver.solve_many(program, self._kind, shared, own, seeds)
-            found = assess(
-                program, self.quantities, fits.q, truth, own, shared, seeds, self.num_draws
+            assessment = assess(
+                program,
+                self.quantities,
+                fits.q,
+                truth,
+                own,
+                shared,
+                seeds,
+                self.settings.num_draws,
             )
         except Exception:  # a model that raises on some data: find out on which
             return None
         # A fit whose density was nowhere finite is no approximation of anything.
         nothing = np.array([status is FitStatus.NOT_FINITE for status in fits.status])
         return {
-            "probability": np.where(nothing[:, None], np.nan, found.probability),
+            "probability": np.where(nothing[:, None], np.nan, assessment.probability),
             "status": np.array([status.name for status in fits.status]),
             "message": np.array([_message(status) for status in fits.status]),
-            "khat": np.where(nothing, np.nan, found.khat),
-            "symmetric_kl": np.where(nothing, np.nan, found.symmetric_kl),
+            "khat": np.where(nothing, np.nan, assessment.khat),
+            "symmetric_kl": np.where(nothing, np.nan, assessment.symmetric_kl),
             "num_evaluations": fits.num_evaluations.astype(float),
             "gradient_norm": fits.gradient_norm,
             "sampling_error": fits.sampling_error,
@@ -217,7 +228,7 @@ class Work:
     def _one_by_one(
         self, truth: NDArray[np.float64], own: Data, seeds: NDArray[np.int64]
     ) -> Arrays:
-        if self.fit is None and self.solver == "deterministic" and self.time_limit is not None:
+        if self.settings.solver == "deterministic" and not self._in_batches:
             self._compile_one(own)
         rows = []
         for index, seed in enumerate(seeds):
@@ -243,24 +254,28 @@ class Work:
         def run() -> Any:
             if self.fit is not None:
                 return self.fit(model.data, seed)
-            return fit(
-                model,
-                family=self.family,
-                rank=self.rank,
-                solver=self.solver,
-                seed=seed,
-                **self.options,
-            )
+            family, solver = self.settings.family, self.settings.solver
+            assert family is not None
+            assert solver is not None
+            rank = self.settings.rank
+            return fit(model, family=family, rank=rank, solver=solver, seed=seed, **self.options)
 
         return outcome_of(
-            run, model, self.quantities, truth, own, seed, self.num_draws, self.time_limit
+            run,
+            model,
+            self.quantities,
+            truth,
+            own,
+            seed,
+            self.settings.num_draws,
+            self.settings.time_limit,
         )
 
 
 def seeds_of(seed: int, start: int, count: int) -> NDArray[np.int64]:
-    """Return the seeds of consecutive datasets: any number of them, never the same twice in all.
+    """Return the seeds of consecutive datasets; those of a run are the same however it is cut.
 
-    53 bits, which every JSON reader keeps.
+    They have 53 bits, which every JSON reader keeps.
     """
     states = [
         np.random.SeedSequence((seed, number)).generate_state(1, np.uint64)[0]
@@ -270,4 +285,5 @@ def seeds_of(seed: int, start: int, count: int) -> NDArray[np.int64]:
 
 
 def _message(status: FitStatus) -> str:
-    return "" if status is FitStatus.CONVERGED else status.value
+    """Return what is wrong with a fit that ended so, if that is known."""
+    return "" if status in (FitStatus.CONVERGED, FitStatus.UNKNOWN) else status.value

@@ -1,4 +1,6 @@
-"""Named arrays with a description, in one file: the same content gives the same bits.
+"""The file that every result is saved in: arrays by name, and a description of them.
+
+The same content gives the same bits.
 
 The file is a ``.npz`` that NumPy opens too: an array for each name, not compressed, and
 ``description.json``. The comment at its end is the checksum of all that is before it.
@@ -9,11 +11,11 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 from zipfile import ZipFile, ZipInfo
 
 import numpy as np
@@ -23,18 +25,19 @@ from vicheck.errors import InputFileError, UnreadableError
 from vicheck.files.durable import whole_file
 from vicheck.files.json_reader import parse_json
 from vicheck.files.numpy_reader import NpzFile
+from vicheck.results.record import Record
 
 __all__ = [
+    "ArchiveFormat",
     "Arrays",
     "decode_arrays",
     "encode_arrays",
-    "explaining_misfits",
-    "load_result",
     "result_kind",
-    "save_result",
 ]
 
 Arrays = dict[str, NDArray[Any]]
+R = TypeVar("R", bound=Record)
+T = TypeVar("T")
 
 _DATE = (1980, 1, 1, 0, 0, 0)
 """A zip file keeps a date for each member; the earliest it can hold stands for none."""
@@ -92,50 +95,53 @@ def decode_arrays(content: bytes) -> tuple[dict[str, Any], Arrays]:
     return _described(file), arrays
 
 
-def save_result(
-    path: str | Path,
-    kind: str,
-    version: int,
-    description: Mapping[str, Any],
-    arrays: Mapping[str, ArrayLike],
-) -> None:
-    """Write a result to a file; an old one stays until the new one is complete."""
-    content = encode_arrays(arrays, {"kind": kind, "format": version, **description})
-    with whole_file(Path(path)) as file:
-        file.write(content)
+@dataclass(frozen=True)
+class ArchiveFormat(Generic[R]):
+    """How results of one kind are saved: a record beside arrays, in one file."""
 
+    kind: str
+    """What the result is called in the file and in messages."""
+    version: int
+    """Raised when files of before can no longer be read."""
+    record: type[R]
+    """Describes the arrays and holds all that is not one."""
 
-def load_result(path: str | Path, kind: str, version: int) -> tuple[dict[str, Any], Arrays]:
-    """Return the description and the arrays of a result of this kind and format.
+    def save(self, path: str | Path, description: R, arrays: Mapping[str, ArrayLike]) -> None:
+        """Write a result to a file; an old one stays until the new one is complete."""
+        entries = {"kind": self.kind, "format": self.version, **description.to_dict()}
+        content = encode_arrays(arrays, entries)
+        with whole_file(Path(path)) as file:
+            file.write(content)
 
-    Raises
-    ------
-    InputFileError
-        If the file holds anything else, or is damaged.
-    """
-    content = Path(path).read_bytes()
-    try:
-        description, arrays = decode_arrays(content)
-    except UnreadableError as error:
-        hint = _OLD_HINT if _is_old(content) else f"it {error}"
-        raise InputFileError(f"{path} is not a {kind} that vicheck has saved", hint=hint) from error
-    if description.pop("kind", None) != kind:
-        raise InputFileError(f"{path} is not a {kind} that vicheck has saved")
-    found = description.pop("format", None)
-    if type(found) is not int or found != version:
-        raise InputFileError(f"{path} has format {found!s:.20}, this version reads {version}")
-    return description, arrays
+    def load(self, path: str | Path, build: Callable[[R, Arrays], T]) -> T:
+        """Return what ``build`` makes of the record and the arrays in a file.
 
-
-@contextmanager
-def explaining_misfits(path: str | Path, kind: str) -> Iterator[None]:
-    """Turn a `ValueError` about what a file of a result holds into an `InputFileError`."""
-    try:
-        yield
-    except ValueError as error:
-        raise InputFileError(
-            f"{path} is not a {kind} that this version of vicheck has saved", hint=str(error)
-        ) from error
+        Raises
+        ------
+        InputFileError
+            If the file is damaged, holds anything else, or ``build`` raises a `ValueError`.
+        """
+        content = Path(path).read_bytes()
+        other = f"{path} is not a {self.kind} that vicheck has saved"
+        try:
+            description, arrays = decode_arrays(content)
+        except UnreadableError as error:
+            hint = _OLD_HINT if _is_old(content) else f"it {error}"
+            raise InputFileError(other, hint=hint) from error
+        if description.pop("kind", None) != self.kind:
+            raise InputFileError(other)
+        version = description.pop("format", None)
+        if type(version) is not int or version != self.version:
+            raise InputFileError(
+                f"{path} has format {version!s:.20}, this version reads {self.version}"
+            )
+        try:
+            return build(self.record.from_dict(description), arrays)
+        except ValueError as error:
+            raise InputFileError(
+                f"{path} is not a {self.kind} that this version of vicheck has saved",
+                hint=str(error),
+            ) from error
 
 
 _OLD_HINT = "an earlier version wrote it otherwise: save the result again with this one"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,20 +12,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.calibration.origin import provenance_of
-from vicheck.calibration.tables import table_of, tests_table, worst_first
-from vicheck.errors import InputFileError
-from vicheck.judging import NO_APPROXIMATION, judge_calibration
-from vicheck.results.calibration_archive import load_dataset, save_dataset
+from vicheck.results.calibration_archive import load_fields, save_fields
+from vicheck.results.calibration_data import require_variables
 from vicheck.results.provenance import Provenance
+from vicheck.results.run_settings import RunSettings
 from vicheck.results.status import FitStatus
 from vicheck.results.summaries import Average, KhatSummary
 from vicheck.results.verdict import Finding, Verdict
-from vicheck.stats.calibration import mean_with_interval
-from vicheck.stats.multiplicity import holm
-from vicheck.stats.reliability import khat_threshold
-from vicheck.stats.symmetry import paper_ks_size
-from vicheck.stats.uniformity import uniformity_test
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,15 +30,6 @@ __all__ = ["Calibration"]
 
 Floats = NDArray[np.float64]
 
-_DIMS = {
-    "probability": ("dataset", "quantity"),
-    **dict.fromkeys(("status", "khat", "symmetric_kl", "seed", "message"), ("dataset",)),
-}
-"""Variables that must be there, and their dimensions."""
-
-_OF_ONE_RUN = ("seed", "title", "version", "versions", "num_datasets", "made_on")
-"""Attributes in which runs that are merged may differ."""
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration:
@@ -54,11 +37,16 @@ class Calibration:
 
     A calibration probability is Pr_q(quantity < true value): small when q sits too high. The tests
     use every dataset whose fit gave an approximation, converged or not; fits that gave none are
-    left out. How many have not converged is judged apart: above 5% there is no verdict.
+    left out. How many have not converged is judged separately: above 5% there is no verdict. Of a
+    fit by a function of the user's it may be unknown whether it has converged; it counts as neither
+    converged nor failed.
     """
 
     data: xr.Dataset
-    """All of it, with dimensions ``dataset`` and ``quantity``."""
+    """All of it, with dimensions ``dataset`` and ``quantity``. Its attributes are a readable copy
+    of ``settings``."""
+    settings: RunSettings
+    """What it was made of and how."""
     seconds: float = np.nan
     """Wall time of the run. Neither this nor the command is saved: the same result gives the same
     bits."""
@@ -66,23 +54,10 @@ class Calibration:
     """The command line that made it."""
 
     def __post_init__(self) -> None:
-        for name, dims in _DIMS.items():
-            found = self.data[name].dims if name in self.data else None
-            if found != dims:
-                raise ValueError(
-                    f"data must have a variable {name!r} with dimensions {dims}, got {found}"
-                )
-        names = self.data["quantity"].to_numpy().tolist()
-        if len(set(names)) != len(names):
-            twice = Counter(names).most_common(1)[0][0]
-            raise ValueError(f"data must have quantities of different names, got {twice!r} twice")
-        known = FitStatus.__members__
-        unknown = sorted({*self.data["status"].to_numpy().tolist()} - {*known})
-        if unknown:
-            raise ValueError(
-                f"data has the status {', '.join(map(str, unknown))}, but there are: "
-                f"{', '.join(known)}"
-            )
+        require_variables(self.data)
+        data = self.data.copy(deep=False)
+        data.attrs = {**self.settings.attributes}
+        object.__setattr__(self, "data", data)
 
     @property
     def probabilities(self) -> xr.DataArray:
@@ -96,7 +71,7 @@ class Calibration:
 
     @property
     def converged(self) -> xr.DataArray:
-        """Whether each fit has converged."""
+        """Whether each fit is known to have converged."""
         return self.status == FitStatus.CONVERGED.name
 
     @property
@@ -112,6 +87,8 @@ class Calibration:
     @cached_property
     def used(self) -> NDArray[np.bool_]:
         """Which datasets the tests use: those whose fit gave an approximation."""
+        from vicheck.judging import NO_APPROXIMATION
+
         known = np.isfinite(self.probabilities.to_numpy()).any(axis=1)
         none = [status.name for status in NO_APPROXIMATION]
         return np.asarray(known & ~np.isin(self.status.to_numpy(), none))
@@ -131,33 +108,45 @@ class Calibration:
         ``ks_p_value`` is the paper's test, which rejects about twice as often as it claims.
         Computed when first asked for.
         """
+        from vicheck.calibration.tables import tests_table
+
         return tests_table(self._used_probabilities, self.quantities)
 
     @property
     def worst_first(self) -> pd.DataFrame:
         """``tests`` with what is worst on top: the smallest adjusted p-value, the largest bias."""
+        from vicheck.calibration.tables import worst_first
+
         return worst_first(self.tests)
 
-    @cached_property
+    @property
     def provenance(self) -> Provenance:
         """What the numbers rest on: settings, seeds, data, versions."""
-        return provenance_of(self.data.attrs)
+        return self.settings.provenance
+
+    @property
+    def statuses(self) -> Mapping[FitStatus, int]:
+        """How many fits ended in which way."""
+        return Counter(FitStatus[name] for name in self.status.to_numpy().tolist())
 
     @cached_property
     def verdict(self) -> Verdict:
         """The findings and their summary; ``str`` gives the sentence."""
+        from vicheck.judging import judge_calibration
+        from vicheck.stats.symmetry import paper_ks_size
+
         num_used = int(self.used.sum())
         return judge_calibration(
             self.tests,
-            Counter(FitStatus[name] for name in self.status.to_numpy().tolist()),
+            self.statuses,
             num_used,
             khat=self.khat_summary,
             symmetric_kl=self.symmetric_kl,
             ks_size=paper_ks_size(num_used) if num_used else np.nan,
-            posterior=self.data.attrs.get("kind") == "posterior",
-            solver=str(self.data.attrs.get("solver", "")),
-            family=str(self.data.attrs.get("family", "")),
-            richer=str(self.data.attrs.get("richer", "full_rank")),
+            posterior=self.settings.kind == "posterior",
+            solver=self.settings.solver or self.settings.fit or "",
+            family=self.settings.family or "",
+            richer=self.settings.richer or "",
         )
 
     @property
@@ -168,36 +157,23 @@ class Calibration:
     @cached_property
     def symmetric_kl(self) -> Average:
         """KL(p, q) + KL(q, p), averaged over the datasets (Domke 2021), in nats."""
-        terms = self.data["symmetric_kl"].to_numpy()[self.used]
-        terms = terms[~np.isnan(terms)]
-        if not terms.size:
-            return Average(np.nan, np.nan, np.nan, 0)
-        sizes = np.abs(terms)
-        with np.errstate(invalid="ignore"):  # infinite terms have no share, and zeros neither
-            share = float(sizes.max() / sizes.sum())
-        return Average(*mean_with_interval(terms), num_used=terms.size, largest_share=share)
+        from vicheck.calibration.summaries import average
+
+        return average(self.data["symmetric_kl"].to_numpy()[self.used])
 
     @cached_property
     def khat_summary(self) -> KhatSummary:
         """Quantiles of khat over the datasets, and how many are above the threshold."""
-        khat = self.khat.to_numpy()[self.used]
-        known = khat[~np.isnan(khat)]
-        threshold = khat_threshold(max(1, int(self.data.attrs.get("num_draws", 1))))
-        median, low, high = np.quantile(known, [0.5, 0.05, 0.95]) if known.size else [np.nan] * 3
-        return KhatSummary(
-            median=float(median),
-            low=float(low),
-            high=float(high),
-            threshold=threshold,
-            share_above=float(np.mean(known >= threshold)) if known.size else np.nan,
-            num_used=known.size,
-            num_undefined=khat.size - known.size,
-        )
+        from vicheck.calibration.summaries import summarise_khat
+
+        return summarise_khat(self.khat.to_numpy()[self.used], self.settings.num_draws)
 
     @cached_property
     def failures(self) -> pd.DataFrame:
-        """Every fit that has not converged: dataset, seed for replaying it, status, message."""
-        part = self.data[["seed", "status", "message"]].isel(dataset=~self.converged.to_numpy())
+        """Every fit known not to have converged: dataset, seed to replay it, status, message."""
+        fine = [FitStatus.CONVERGED.name, FitStatus.UNKNOWN.name]
+        rows = ~np.isin(self.status.to_numpy(), fine)
+        part = self.data[["seed", "status", "message"]].isel(dataset=rows)
         return part.reset_coords(drop=True).to_dataframe().reset_index()
 
     def uniformity(self, level: float = 0.05) -> pd.DataFrame:
@@ -217,15 +193,9 @@ class Calibration:
             ``p_adjusted`` (Holm), and the ``point`` and ``excursion`` where it strays most. A
             quantity without probabilities is not inside, and its p-value is NaN.
         """
-        columns = ("inside", "p_value", "statistic", "point", "excursion")
-        table = table_of(
-            self._used_probabilities,
-            self.quantities,
-            columns,
-            lambda p: uniformity_test(p, level),
-        )
-        table.insert(2, "p_adjusted", holm(table["p_value"].to_numpy()))
-        return table.assign(inside=table["inside"] == 1.0)
+        from vicheck.calibration.tables import uniformity_table
+
+        return uniformity_table(self._used_probabilities, self.quantities, level)
 
     def merge(self, *others: Calibration) -> Self:
         """Join runs of the same model and settings on different datasets.
@@ -238,50 +208,17 @@ class Calibration:
         ValueError
             When models, settings or quantities differ, or a dataset is in more than one run.
         """
-        import xarray as xr
+        from vicheck.calibration.merging import merge_runs
 
-        for other in others:
-            self._require_same_kind(other)
-        parts = [self.data, *(other.data for other in others)]
-        seeds = np.concatenate([part["seed"].to_numpy() for part in parts])
-        repeated = [seed for seed, count in Counter(seeds.tolist()).items() if count > 1]
-        if repeated:
-            raise ValueError(
-                f"the runs share {len(repeated)} datasets, the first with seed {repeated[0]}: "
-                "merge runs with different seeds"
-            )
-        merged = xr.concat(
-            parts,
-            "dataset",
-            data_vars="minimal",
-            coords="minimal",
-            compat="equals",
-            join="exact",
-            combine_attrs="override",
-        )
-        numbers = merged["dataset"].to_numpy()
-        if len(set(numbers.tolist())) == len(numbers):
-            merged = merged.sortby("dataset")
-        else:
-            merged = merged.assign_coords(dataset=np.arange(len(numbers)))
-        runs = dict.fromkeys(str(part.attrs["seed"]) for part in parts if "seed" in part.attrs)
-        before, now = (f"{size} simulated" for size in (self.data.sizes["dataset"], len(numbers)))
-        machines = (json.loads(part.attrs.get("made_on") or "[]") for part in parts)
-        return type(self)(
-            merged.assign_attrs(
-                made_on=json.dumps(sorted(set().union(*machines))),
-                seed=", ".join(runs),
-                num_datasets=len(numbers),
-                title=str(merged.attrs.get("title", "")).replace(before, now),
-            )
-        )
+        runs: list[Calibration] = [self, *others]
+        return type(self)(*merge_runs([(run.data, run.settings) for run in runs]))
 
     def save(self, path: str | Path) -> None:
         """Write everything to one file (``.npz``), which `Calibration.load` reads back.
 
         The same content gives the same bits; an old file stays until the new one is complete.
         """
-        save_dataset(path, self.data)
+        save_fields(path, self.data, self.settings)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -292,11 +229,7 @@ class Calibration:
         InputFileError
             If the file is damaged or holds anything else.
         """
-        data = load_dataset(path)
-        try:
-            return cls(data)
-        except ValueError as error:
-            raise InputFileError(f"{path} is no calibration", hint=str(error)) from error
+        return load_fields(path, cls)
 
     def to_arviz(self) -> xr.DataTree:
         """Return the probabilities as ArviZ data, for ``arviz_plots.plot_ecdf_pit``.
@@ -313,7 +246,7 @@ class Calibration:
             self.quantities,
             used["dataset"].to_numpy(),
             {name: used[name].to_numpy() for name in names},
-            {"verdict": str(self.verdict), "kind": str(self.data.attrs.get("kind", "prior"))},
+            {"verdict": str(self.verdict), "kind": self.settings.kind},
         )
 
     def report(self, path: str | Path, *, check: Check | None = None) -> Path:
@@ -336,12 +269,12 @@ class Calibration:
 
     def to_dict(self) -> dict[str, Any]:
         """Return numbers, findings and tests as plain values, without the probabilities."""
-        counts = Counter(self.status.to_numpy().tolist())
+        counts = {status.name: count for status, count in self.statuses.items()}
         return {
             "num_datasets": self.data.sizes["dataset"],
             "num_used": int(self.used.sum()),
             "statuses": dict(sorted(counts.items())),
-            "settings": {str(name): value for name, value in self.data.attrs.items()},
+            "settings": {"title": self.title} | self.settings.to_dict(),
             "verdict": self.verdict.to_dict(),
             "symmetric_kl": self.symmetric_kl.to_dict(),
             "khat": self.khat_summary.to_dict(),
@@ -352,8 +285,7 @@ class Calibration:
     @property
     def title(self) -> str:
         """What was calibrated."""
-        attrs: Mapping[Any, Any] = self.data.attrs
-        return str(attrs.get("title") or f"{attrs.get('family', '')} fits to simulated data")
+        return self.settings.title
 
     def _repr_html_(self) -> str:
         from vicheck.report.notebook import calibration_html
@@ -374,17 +306,3 @@ class Calibration:
     @property
     def _used_probabilities(self) -> Floats:
         return np.asarray(self.probabilities.to_numpy()[self.used], np.float64)
-
-    def _require_same_kind(self, other: Calibration) -> None:
-        if self.quantities != other.quantities:
-            raise ValueError(
-                f"the runs must have the same quantities, got {', '.join(self.quantities[:5])} ... "
-                f"and {', '.join(other.quantities[:5])} ..."
-            )
-        mine, theirs = self.data.attrs, other.data.attrs
-        for name in dict.fromkeys([*mine, *theirs]):
-            if name not in _OF_ONE_RUN and mine.get(name) != theirs.get(name):
-                raise ValueError(
-                    f"the runs must have the same {name}, got {mine.get(name)!r} and "
-                    f"{theirs.get(name)!r}"
-                )

@@ -1,111 +1,79 @@
-"""The dataset of a calibration as a file: what is kept, and what a file must hold to be one."""
+"""A calibration as a file: its settings, and its dataset taken apart into arrays."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.files.json_reader import parse_json
-from vicheck.results.archive import Arrays, explaining_misfits, load_result, save_result
+from vicheck.results.archive import ArchiveFormat, Arrays
 from vicheck.results.record import Record
+from vicheck.results.run_settings import RunSettings
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["load_dataset", "save_dataset"]
+__all__ = ["load_fields", "save_fields"]
 
-_FORMAT = 2
-_KINDS = {
-    "dataset": "iu",
-    "exact": "b",
-    "khat": "f",
-    "message": "U",
-    "probability": "f",
-    "quantity": "U",
-    "seed": "iu",
-    "status": "U",
-    "symmetric_kl": "f",
-}
-"""Kinds of numbers or text that variables must have, where they are there."""
-_JSON_ATTRIBUTES = ("options", "versions")
-"""Attributes that hold an object as JSON."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Description(Record):
     """What is kept beside the arrays."""
 
-    attrs: dict[str, Any]
+    settings: RunSettings
     coords: tuple[str, ...]
     """Which of the arrays are coordinates."""
     dims: dict[str, tuple[str, ...]]
     """Dimensions of each array."""
 
 
-def save_dataset(path: str | Path, dataset: xr.Dataset) -> None:
-    """Write a dataset with numbers, booleans and text to a file, whole or not at all."""
-    arrays = {str(name): _plain(each.to_numpy()) for name, each in dataset.variables.items()}
-    described = _Description(
-        attrs={str(name): dataset.attrs[name] for name in sorted(dataset.attrs)},
-        coords=tuple(sorted(map(str, dataset.coords))),
-        dims={name: tuple(map(str, dataset[name].dims)) for name in sorted(arrays)},
+_FORMAT = ArchiveFormat("calibration", 3, _Description)
+
+
+def save_fields(path: str | Path, data: xr.Dataset, settings: RunSettings) -> None:
+    """Write data with numbers, booleans and text, and settings, to a file, whole or not at all."""
+    arrays = {str(name): _plain(each.to_numpy()) for name, each in data.variables.items()}
+    description = _Description(
+        settings=settings,
+        coords=tuple(sorted(map(str, data.coords))),
+        dims={name: tuple(map(str, data[name].dims)) for name in sorted(arrays)},
     )
-    save_result(path, "calibration", _FORMAT, described.to_dict(), arrays)
+    _FORMAT.save(path, description, arrays)
 
 
-def load_dataset(path: str | Path) -> xr.Dataset:
-    """Read what `save_dataset` has written.
+def load_fields(path: str | Path, build: Callable[[xr.Dataset, RunSettings], T]) -> T:
+    """Return what ``build`` makes of the data and settings that `save_fields` has written.
 
     Raises
     ------
     InputFileError
-        If the file holds anything else.
+        If the file holds anything else, or ``build`` raises a `ValueError`.
     """
-    description, arrays = load_result(path, "calibration", _FORMAT)
-    with explaining_misfits(path, "calibration"):
-        return _dataset(_Description.from_dict(description), arrays)
-
-
-def _dataset(found: _Description, arrays: Arrays) -> xr.Dataset:
-    """Return the dataset, or raise `ValueError` unless all of it fits together."""
     import xarray as xr
 
-    if found.dims.keys() != arrays.keys() or not {*found.coords} <= {*arrays}:
+    def assemble(description: _Description, arrays: Arrays) -> T:
+        _require_fitting(description, arrays)
+        variables = {name: (dims, arrays[name]) for name, dims in description.dims.items()}
+        coordinates = {name: variables.pop(name) for name in description.coords}
+        return build(xr.Dataset(variables, coordinates), description.settings)
+
+    return _FORMAT.load(path, assemble)
+
+
+def _require_fitting(description: _Description, arrays: Arrays) -> None:
+    """Raise `ValueError` unless the description is that of the arrays."""
+    if description.dims.keys() != arrays.keys() or not {*description.coords} <= {*arrays}:
         raise ValueError("its description is not that of its arrays")
-    if len(set(found.coords)) != len(found.coords):
+    if len(set(description.coords)) != len(description.coords):
         raise ValueError("one of its coordinates comes twice")
-    for name, kinds in _KINDS.items():
-        if name in arrays and arrays[name].dtype.kind not in kinds:
-            raise ValueError(f"{name!r} has the type {arrays[name].dtype}")
-    for name, dims in found.dims.items():
+    for name, dims in description.dims.items():
         if len(set(dims)) != arrays[name].ndim or len(dims) != arrays[name].ndim:
             raise ValueError(f"{name!r} has other dimensions than {dims}")
-    probability = arrays.get("probability", np.empty(0))
-    if not probability.size or not np.all(
-        (probability >= 0) & (probability <= 1) | np.isnan(probability)
-    ):
-        raise ValueError("it has no probabilities, or some that do not lie between 0 and 1")
-    _require_attributes(found.attrs)
-    variables = {name: (dims, arrays[name]) for name, dims in found.dims.items()}
-    coordinates = {name: variables.pop(name) for name in found.coords}
-    return xr.Dataset(variables, coordinates, found.attrs)
-
-
-def _require_attributes(attributes: dict[str, Any]) -> None:
-    for name in _JSON_ATTRIBUTES:
-        text = attributes.get(name) or "{}"
-        if not isinstance(text, str) or not isinstance(parse_json(text), dict):
-            raise ValueError(f"{name} of attrs is no object")
-    machines = parse_json(str(attributes.get("made_on") or "[]"))
-    if not isinstance(machines, list) or not all(isinstance(each, str) for each in machines):
-        raise ValueError("made_on of attrs is no list of names")
-    number = attributes.get("num_draws", 1)
-    if type(number) is not int or not 0 < number < 2**63:
-        raise ValueError("num_draws of attrs is no number of draws")
 
 
 def _plain(array: NDArray[Any]) -> NDArray[Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.results.archive import Arrays, explaining_misfits, load_result, save_result
+from vicheck.results.archive import ArchiveFormat, Arrays
 from vicheck.results.convergence import Convergence, PooledModes
 from vicheck.results.estimates import Predictive
 from vicheck.results.provenance import Provenance
@@ -19,7 +19,6 @@ from vicheck.results.record import Record
 
 __all__ = ["RECORDS", "load_fields", "save_fields"]
 
-_FORMAT = 2
 _DIMS = {"log_p": 1, "log_q": 1, "values": 2, "elbo_trace": 1}
 """The arrays, and how many dimensions they have."""
 RECORDS = ("convergence", "pooled", "predictive", "provenance")
@@ -43,13 +42,16 @@ class _Description(Record):
     provenance: Provenance | None
 
 
+_FORMAT = ArchiveFormat("check", 2, _Description)
+
+
 def save_fields(path: str | Path, check: Any) -> None:
     """Write a check to a file, whole or not at all."""
     described = _Description(
         **{each.name: getattr(check, each.name) for each in fields(_Description)}
     )
     arrays = {name: np.asarray(getattr(check, name), np.float64) for name in _DIMS}
-    save_result(path, "check", _FORMAT, described.to_dict(), arrays)
+    _FORMAT.save(path, described, arrays)
 
 
 def load_fields(path: str | Path) -> dict[str, Any]:
@@ -60,10 +62,11 @@ def load_fields(path: str | Path) -> dict[str, Any]:
     InputFileError
         If the file holds anything else.
     """
-    description, arrays = load_result(path, "check", _FORMAT)
-    with explaining_misfits(path, "check"):
-        found = _Description.from_dict(description)
-        _require_fitting(found, arrays)
+    return _FORMAT.load(path, _fields_of)
+
+
+def _fields_of(found: _Description, arrays: Arrays) -> dict[str, Any]:
+    _require_fitting(found, arrays)
     return {each.name: getattr(found, each.name) for each in fields(found)} | arrays
 
 

@@ -1,4 +1,4 @@
-"""What users are told when the system refuses to read or write a store."""
+"""Errors of the operating system when a store is read or written, in words that help."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Literal
 
 from vicheck.errors import StoreError
 
-__all__ = ["explaining_refusals"]
+__all__ = ["explaining_system_errors"]
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_ACCESS = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 @contextmanager
-def explaining_refusals(action: Literal["read", "write"], path: Path) -> Iterator[None]:
-    """Turn an error of the system into a `StoreError` with file, reason and remedy."""
+def explaining_system_errors(action: Literal["read", "write"], path: Path) -> Iterator[None]:
+    """Turn an error of the operating system into a `StoreError` with file, reason and remedy."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""VSBC of fits by other libraries."""
+"""VSBC of NumPyro's own SVI."""
 
 from __future__ import annotations
 
