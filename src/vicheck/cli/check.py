@@ -28,7 +28,6 @@ from vicheck.cli.printing import AsJson, status_line
 from vicheck.errors import ModelError
 
 if TYPE_CHECKING:
-    from vicheck.draws import Draws
     from vicheck.results.check import Check
     from vicheck.vi.solvers.reporting import Report as ShowStatus
 
@@ -112,23 +111,12 @@ def _check_file(path: str) -> Check:
     """Check a fit that was made elsewhere."""
     from vicheck.checking.run import check
 
+    if Path(path).suffix == ".nc":
+        _try_to_open(path)
     try:
-        return check(_FITS[Path(path).suffix](path))
+        return check(path)
     except OSError as error:
         fail_to_read(path, error)
-
-
-def _stan_csv(path: str) -> Draws:
-    from vicheck.adapters.stan.csv_files import read_stan_csv
-
-    return read_stan_csv(path)
-
-
-def _arviz(path: str) -> Draws:
-    from vicheck.adapters.arviz import from_arviz
-
-    _try_to_open(path)
-    return from_arviz(path)
 
 
 def _try_to_open(path: str) -> None:
@@ -148,8 +136,8 @@ def _try_to_open(path: str) -> None:
 
 _OPENING = 60
 """Seconds for opening an ArviZ file, which normally takes one or two."""
-_FITS = {".csv": _stan_csv, ".nc": _arviz}
-"""How to read files of fits, by how their names end."""
+_FITS = (".csv", ".nc")
+"""How the names of files with fits end."""
 
 
 def _run(
