@@ -60,8 +60,8 @@ def versions_of(*libraries: str) -> dict[str, str]:
     ['python', 'vicheck', 'numpy']
     """
     known = {name: installed_version(name) for name in ("vicheck", *libraries)}
-    found = {name: number for name, number in known.items() if number is not None}
-    return {"python": platform.python_version()} | found
+    installed = {name: number for name, number in known.items() if number is not None}
+    return {"python": platform.python_version()} | installed
 
 
 def installed_version(name: str) -> str | None:
