@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from vicheck.nuts import reference
     from vicheck.results.calibration import Calibration
     from vicheck.results.check import Check
+    from vicheck.results.comparison import Comparison
     from vicheck.results.fit import Fit
     from vicheck.results.psis import PsisResult, PsisStatus
     from vicheck.results.reference import Reference
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Calibration",
     "Check",
+    "Comparison",
     "Draws",
     "Finding",
     "Fit",
@@ -94,6 +96,7 @@ __version__ = "0.2.0.dev0"
 _HOMES = {
     "Calibration": "vicheck.results.calibration",
     "Check": "vicheck.results.check",
+    "Comparison": "vicheck.results.comparison",
     "Draws": "vicheck.draws",
     "Finding": "vicheck.results.verdict",
     "Fit": "vicheck.results.fit",

@@ -1,6 +1,6 @@
 """Which adapter reads an object or a file: the table that `vicheck.check` looks things up in.
 
-Objects are told apart by the module that defines their type, so that no library is imported that
+Objects are recognised by the module that defines their type, so that no library is imported that
 the caller has not imported already.
 """
 

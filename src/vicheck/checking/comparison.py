@@ -3,49 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vicheck.checking.run import check, is_drawn_from
 from vicheck.results.check import Check
+from vicheck.results.comparison import Comparison
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["Comparison", "compare"]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
-    """Checks of several approximations, best first."""
-
-    checks: dict[str, Check]
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """One row for each: khat with its 90% interval, ELBO, verdict."""
-        import pandas as pd
-
-        rows = {}
-        for name, checked in self.checks.items():
-            low, high = checked.psis.khat_interval()
-            rows[name] = {
-                "khat": checked.khat,
-                "khat_low": float(low),
-                "khat_high": float(high),
-                "ess": float(checked.psis.ess),
-                "elbo": checked.divergences.elbo.value,
-                "verdict": checked.verdict.level,
-            }
-        return pd.DataFrame.from_dict(rows, orient="index")
-
-    @property
-    def best(self) -> str:
-        """Name of the one with the smallest khat."""
-        return next(iter(self.checks))
-
-    def __repr__(self) -> str:
-        return self.table.to_string(float_format=lambda number: f"{number:.3g}")
+__all__ = ["compare"]
 
 
 def compare(

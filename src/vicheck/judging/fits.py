@@ -167,7 +167,7 @@ def _status(convergence: Convergence) -> list[Evidence]:
         kind = NotConverged
     elif math.isnan(convergence.gradient.p_value):
         kind = ConvergenceUnknown
-    else:  # the gradient on fresh draws knows what nobody has said
+    else:  # the gradient on fresh draws decides where the solver's status is not known
         return []
     return [kind(status, convergence.solver, convergence.gradient_norm)]
 

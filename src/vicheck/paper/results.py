@@ -16,6 +16,7 @@ from vicheck.files.durable import make_directory, whole_file
 from vicheck.paper.catalogue import NAMES, experiment
 from vicheck.paper.drawing import as_svg
 from vicheck.paper.experiment import Experiment, Numbers, Run, as_plain, read_json, write_json
+from vicheck.runtime.sources import digest_of_sources
 from vicheck.stats.smoothing import num_cores
 
 __all__ = ["Result", "read_results", "run_experiment", "write_figure"]
@@ -78,8 +79,8 @@ def run_experiment(
     _refuse_to_mix(out, label, quick, synthetic)
     if path.exists():
         return replace(_read(path), is_new=False)
-    # Pieces of another version may be something else.
-    pieces = out / _PIECES / __version__ / ("quick" if quick else "full")
+    # Pieces that other code has made may be something else.
+    pieces = out / _PIECES / digest_of_sources() / ("quick" if quick else "full")
     numbers_label = chosen.numbers_name + (_SCRIPTED if as_scripted else "")
     directory = pieces / (numbers_label + ("-synthetic" if synthetic else ""))
     run = Run(directory, say, quick, as_scripted, data)

@@ -120,7 +120,7 @@ def tail_data(check: Check) -> TailFit:
     u = (np.arange(size) + 0.5) / size
     quantiles = log_quantiles(u, float(fit.k), float(fit.log_sigma))
     fitted = tail.cutoff + np.logaddexp(quantiles, 0.0)
-    # Dots that cannot be told apart are left out: all of the largest, fewer of the others.
+    # Dots that cannot be distinguished are left out: all of the largest, fewer of the others.
     ranks = np.unique(np.geomspace(1, size, _TAIL_POINTS).astype(int))
     shown = size - ranks
     mean = np.logaddexp.reduce(check.log_ratios) - np.log(result.num_draws)

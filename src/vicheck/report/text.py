@@ -138,7 +138,7 @@ class Summary:
     """Further numbers, and what to read them with."""
     table: TextTable
     more: str
-    """What is said of the rows that are left out, if there are any."""
+    """The line about the rows that are left out, if there are any."""
 
     def __str__(self) -> str:
         lines = [*map(str, self.verdict), "", *map(str, self.notes), "", *self.table.lines()]
@@ -220,7 +220,7 @@ def _summary_of_calibration(calibration: Calibration) -> Summary:
 
 
 def _table(table: pd.DataFrame, where: str) -> tuple[TextTable, str]:
-    """Return the first rows, and what is said of the others."""
+    """Return the first rows, and the line about the others."""
     shown = table.head(ROWS_SHOWN)
     columns = (_column(str(heading), shown[heading]) for heading in shown)
     names = tuple(plain(str(name)) for name in shown.index)

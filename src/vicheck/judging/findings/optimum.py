@@ -64,7 +64,7 @@ class NoApproximation(_Status):
 
 @dataclass(frozen=True)
 class ConvergenceUnknown(_Status):
-    """Nobody has said how the fit ended, and its gradient could not be tested."""
+    """How the fit ended is not known, and its gradient could not be tested."""
 
     code = "convergence-unknown"
     severity = "caution"

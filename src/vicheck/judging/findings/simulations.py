@@ -48,7 +48,7 @@ class FitsConverged(Evidence):
 
 @dataclass(frozen=True)
 class FitsUnknown(Evidence):
-    """How some fits ended was never said: fits by a function of the user's."""
+    """How some fits ended is not known: they were made by a function of the user's."""
 
     unknown: int
     num_fits: int
