@@ -804,6 +804,8 @@ import os, sys, time
 store = Store.open(sys.argv[1], {"seed": 1})
 claimed = store.claim(0)
 if os.fork() == 0:
+    os.close(1)  # else the test would wait for this child too
+    os.close(2)
     time.sleep(30)
     os._exit(0)
 print(claimed, flush=True)
