@@ -176,6 +176,34 @@ def test_what_cannot_be_registered(case):
         register(*arguments)
 
 
+class NotSummed(SinhNormal):
+    def log_prob(self, z):
+        return norm.logpdf(z)
+
+
+class TooLong(SinhNormal):
+    def transform(self, noise):
+        return jnp.append(super().transform(noise), 0.0)
+
+
+SHAPES = {
+    "log_prob": (NotSummed, r"a log_prob that returns shape \(\), got \(3,\): sum over the coord"),
+    "transform": (TooLong, r"a transform that returns shape \(3,\), got \(4,\)$"),
+}
+
+
+@pytest.mark.parametrize("solver", ["deterministic", "stochastic"])
+@pytest.mark.parametrize("method", SHAPES)
+def test_a_method_that_returns_another_shape_is_named(method, solver, own_posterior):
+    family, message = SHAPES[method]
+    register("wrong", family)
+    try:
+        with pytest.raises(ValueError, match=f"family='wrong' must have {message}"):
+            vicheck.fit(own_posterior, family="wrong", solver=solver)
+    finally:
+        unregister("wrong")
+
+
 def test_registering_again_changes_nothing():
     before = family_names()
     register("sinh_normal", SinhNormal, summary="skewed, with heavier tails", richer=("full_rank",))

@@ -212,7 +212,21 @@ def _shapes(kind: Kind, dim: int) -> Family:
 
     directions = of(dim, dim) if kind.is_dense(dim) else of(dim)
     with double_precision():
-        return jax.eval_shape(kind.start, of(dim), Curvature(directions, of(dim)))
+        member: Family = jax.eval_shape(kind.start, of(dim), Curvature(directions, of(dim)))
+        draw = jax.eval_shape(lambda q, noise: q.transform(noise), member, of(member.noise_dim))
+        _require_shape(kind, "transform", draw.shape, (dim,))
+        log_q = jax.eval_shape(lambda q, z: q.log_prob(z), member, draw)
+        _require_shape(kind, "log_prob", log_q.shape, ())
+    return member
+
+
+def _require_shape(
+    kind: Kind, method: str, shape: tuple[int, ...], expected: tuple[int, ...]
+) -> None:
+    if shape != expected:
+        problem = f"must have a {method} that returns shape {expected}, got {shape}"
+        hint = "sum over the coordinates" if method == "log_prob" else ""
+        raise ArgumentError("family", problem, value=kind.name, hint=hint)
 
 
 def kind_of(name: str, dim: int, rank: int | None) -> Kind:
