@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 import vicheck
+from vicheck.judging.findings import CATALOGUE
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -51,6 +52,12 @@ def test_the_table_of_public_names_has_each_of_them_once():
     for name, page, _, _ in rows:
         if page:
             assert f"::: vicheck.{name}\n" in (DOCS / "api" / page).read_text(encoding="utf-8")
+
+
+def test_every_finding_is_explained_on_a_page():
+    pages = (DOCS / name for name in ("reading-khat.md", "reading-vsbc.md"))
+    text = " ".join(page.read_text("utf-8") for page in pages)
+    assert set(CATALOGUE) <= set(re.findall(r"`([a-z-]+)`", text))
 
 
 def test_the_citation_is_of_this_version():
