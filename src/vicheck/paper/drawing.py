@@ -51,7 +51,7 @@ def as_svg(draw: Callable[[Any], Figure], numbers: Any) -> str:
 
 
 def mark_threshold(axes: Axes, value: float = 0.7, *, vertical: bool = False) -> None:
-    """Draw a line at the khat above which nothing is to be trusted."""
+    """Draw a line at the khat above which nothing can be trusted."""
     line = axes.axvline if vertical else axes.axhline
     line(value, color=COLORS["soft"], linewidth=1.0, linestyle="--", zorder=0)
 
