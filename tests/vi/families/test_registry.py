@@ -111,5 +111,6 @@ def test_no_other_room_knows_gaussian_families(module):
         for path in package.rglob("*.py")
         if re.search(rf"import .*\b{module}\b|families\.{module}\b", path.read_text("utf-8"))
     ]
-    assert users
-    assert {user.rpartition("/")[0] for user in users} == {"vi/families"}
+    # An adapter says which of our families the Gaussian of its library is.
+    rooms = {user.rpartition("/")[0] for user in users if not user.startswith("adapters/")}
+    assert rooms == {"vi/families"}
