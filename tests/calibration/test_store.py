@@ -803,9 +803,14 @@ def test_a_child_does_not_keep_the_claims_of_its_parent(directory):
 import os, sys, time
 store = Store.open(sys.argv[1], {"seed": 1})
 claimed = store.claim(0)
+reading, writing = os.pipe()
 if os.fork() == 0:
+    os.close(1)  # else the test would wait for this child too
+    os.close(2)
+    os.write(writing, b"x")  # here the claims of the parent are given up
     time.sleep(30)
     os._exit(0)
+os.read(reading, 1)
 print(claimed, flush=True)
 time.sleep(600)
 """
