@@ -1,6 +1,6 @@
 """Speed and accuracy of fits and checks against peers in the same run; written to docs/.
 
-Run by ``make bench-fit``. A peer is given one and ten draws a step and as many steps as it needs,
+Run by ``make bench-fit``. A peer is given one and ten draws per step and as many steps as it needs,
 up to 1e5, to come within 0.05 nats of our ELBO on fresh draws in float64. Two rows for each: with
 Adam's step size of 0.01, as their documentation has it, and with larger steps that decay like a
 cosine, tuned for such problems. Everything is warm; compile time is apart.
@@ -251,7 +251,7 @@ def as_markdown(results: dict[str, Any]) -> str:
         "# Benchmarks of fits and checks",
         "",
         f"Written by `benchmarks/fit.py` (`make bench-fit`). {results['machine']}; {versions}.",
-        "Times are medians, warm, in milliseconds unless said otherwise; compile time is apart.",
+        "Times are medians, warm, in milliseconds unless stated otherwise; compile time is apart.",
         "The machine is shared and noisy: read ratios, and those only to a factor of 1.5 or so.",
         "",
     ]
@@ -266,7 +266,7 @@ def write_peers(rows: list[dict[str, Any]]) -> list[str]:
         "## Time to the same ELBO",
         "",
         "A peer's time is that of the first run, growing its steps up to 1e5, whose ELBO on fresh",
-        "draws is within 0.05 nats of ours; the fastest of one and ten draws a step. *As",
+        "draws is within 0.05 nats of ours; the fastest of one and ten draws per step. *As",
         "documented* is Adam with a step of 0.01; *tuned* is one draw a step and the better of",
         "two step sizes with a cosine schedule, which must know the number of steps beforehand. A",
         "run is given up when its next doubling would last more than 20 s.",

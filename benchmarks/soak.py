@@ -122,8 +122,8 @@ class Soak:
         """Wait for a process; 99 if it hangs."""
         until = time.monotonic() + LONGEST
         while time.monotonic() < until:
-            found, status = os.waitpid(child, os.WNOHANG)
-            if found:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
                 return os.waitstatus_to_exitcode(status)
             time.sleep(0.02)
         os.kill(child, signal.SIGKILL)
@@ -158,9 +158,9 @@ class Soak:
         """Let the run go on undisturbed: all must be there in the end, and the same."""
         status = self.end(self.start(*self.vsbc(store)))
         row.wrong += status not in VERDICTS
-        found = chunks_of(store)
-        row.lost += len(self.truth.keys() - found.keys())
-        row.changed += sum(found[name] != self.truth.get(name) for name in found)
+        chunks = chunks_of(store)
+        row.lost += len(self.truth.keys() - chunks.keys())
+        row.changed += sum(chunks[name] != self.truth.get(name) for name in chunks)
         print(row, flush=True)
 
     @contextlib.contextmanager
@@ -240,9 +240,9 @@ def kill_stores(soak: Soak) -> None:
                 row.tried += 1
                 row.lost += len(before.keys() - chunks_of(store).keys())
             row.wrong += soak.end(soak.call(lambda: fill_cheaply(store))) != 0
-            found = chunks_of(store)
-            row.lost += len(truth.keys() - found.keys())
-            row.changed += sum(found[name] != truth.get(name) for name in found)
+            chunks = chunks_of(store)
+            row.lost += len(truth.keys() - chunks.keys())
+            row.changed += sum(chunks[name] != truth.get(name) for name in chunks)
             left = [path.name for path in store.iterdir() if path.suffix == ".claim"]
             row.wrong += bool(left)
     print(row, flush=True)
@@ -276,10 +276,10 @@ def interrupt_commands(soak: Soak) -> None:
         seconds = 4 * soak.seconds  # most of the experiment is still to come
         answer = None
         if name != "paper":
-            start, told = time.monotonic(), len(soak.log.read_text())
+            start, length = time.monotonic(), len(soak.log.read_text())
             assert soak.end(soak.start(*arguments)) in VERDICTS, soak.log.read_text()[-2000:]
             seconds = time.monotonic() - start
-            answer = soak.log.read_text()[told:] if name == "check" else None
+            answer = soak.log.read_text()[length:] if name == "check" else None
         for _ in soak.times(15):
             shutil.rmtree(out, ignore_errors=True)
             child = soak.start(*arguments)
@@ -458,14 +458,14 @@ def lose_workers(soak: Soak) -> None:
 
 def workers_of(parent: int) -> list[int]:
     """Return the processes of a cluster that compute."""
-    found = []
+    workers = []
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             command = (path / "cmdline").read_bytes()
             ours = int((path / "stat").read_text().rpartition(")")[2].split()[1]) == parent
             if ours and b"spawn_main" in command:
-                found.append(int(path.name))
-    return found
+                workers.append(int(path.name))
+    return workers
 
 
 def interrupt_processes(soak: Soak) -> None:
@@ -481,9 +481,9 @@ import model, vicheck
 
 if __name__ == "__main__":
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
-        told = lambda done, total, seconds: print(done, flush=True)
+        report = lambda done, total, seconds: print(done, flush=True)
         vicheck.vsbc(vicheck.from_numpyro(model.model), num_datasets={DATASETS}, store=sys.argv[1],
-                     executor=pool, progress=told)
+                     executor=pool, progress=report)
 """
     )
     row = soak.kind("Ctrl-C, a pool of processes")

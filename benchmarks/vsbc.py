@@ -230,10 +230,10 @@ def write_peers(section: dict[str, Any]) -> list[str]:
         for method in METHODS:
             one, two = (statistics.median(c) for c in zip(*times_of(row[method]), strict=True))
             ratios = " | ".join(with_range(each) for each in ratios_to(row, method))
-            found = row[method][0]["calls"][0]
+            call = row[method][0]["calls"][0]
             lines.append(
                 f"| | NumPyro, {method} | {one:.1f} | {two:.1f} | {ratios} | not known | "
-                f"{found['mean_tau']:.2f} | {probability(found['p_value_tau'])} |"
+                f"{call['mean_tau']:.2f} | {probability(call['p_value_tau'])} |"
             )
         if row["rstan"] is not None:
             loop = row["rstan"]
@@ -334,8 +334,8 @@ def describe_call(row: dict[str, Any]) -> list[str]:
         "| quantity | mean probability | p-value |",
         "|---|---|---|",
     ]
-    for name, found in call["quantities"].items():
-        lines.append(f"| {name} | {found['mean']:.2f} | {probability(found['p_value'])} |")
+    for name, result in call["quantities"].items():
+        lines.append(f"| {name} | {result['mean']:.2f} | {probability(result['p_value'])} |")
     return lines
 
 

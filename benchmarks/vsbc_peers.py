@@ -66,8 +66,8 @@ def rstan_loop(problem: str, num_datasets: int) -> dict[str, Any] | None:
     (folder / "datasets.json").write_text(json.dumps(simulated))
     call_r(folder, R_COMPILE)
     call_r(folder, R_LOOP)
-    found = json.loads((folder / "loop.json").read_text())
-    return {"num_datasets": num_datasets, **found}
+    results = json.loads((folder / "loop.json").read_text())
+    return {"num_datasets": num_datasets, **results}
 
 
 def simulate_schools(sigma: Any, num_datasets: int, seed: int = 0) -> dict[str, Any]:

@@ -89,25 +89,25 @@ def one_call(
     from vicheck.calibration.run import vsbc
 
     start = time.perf_counter()
-    found = vsbc(
+    calibration = vsbc(
         model, num_datasets=num_datasets, quantities=quantities, seed=seed, executor=executor,
         progress=False,
     )  # fmt: skip
-    verdict = found.verdict
+    verdict = calibration.verdict
     seconds = time.perf_counter() - start
-    khat = found.khat_summary
+    khat = calibration.khat_summary
     return {
         "seed": seed,
         "seconds": seconds,
-        "statuses": dict(Counter(found.status.to_numpy().tolist())),
+        "statuses": dict(Counter(calibration.status.to_numpy().tolist())),
         "khat": [khat.low, khat.median, khat.high],
         "khat_above": khat.share_above,
         "level": verdict.level,
-        "result_mib": found.data.nbytes / 2**20,
+        "result_mib": calibration.data.nbytes / 2**20,
         "quantities": {
             name: {
-                "mean": float(found.probabilities.sel(quantity=name).mean()),
-                "p_value": float(found.tests.loc[name, "p_value"]),
+                "mean": float(calibration.probabilities.sel(quantity=name).mean()),
+                "p_value": float(calibration.tests.loc[name, "p_value"]),
             }
             for name in shown
         },

@@ -152,7 +152,7 @@ def test_a_density_of_one_draw_is_evaluated_at_many():
     z = np.random.default_rng(1).normal(size=(9000, 2))
     with double_precision():
         found = log_densities(lambda x: -(x["z"] ** 2).sum(), {"z": z}, 9000)
-        with pytest.raises(ValueError, match="log_density must return one number for a draw"):
+        with pytest.raises(ValueError, match="log_density must return one number per draw"):
             log_densities(lambda x: x["z"], {"z": z}, 9000)
     np.testing.assert_allclose(found, -(z**2).sum(axis=1), rtol=1e-14)
 

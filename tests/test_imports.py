@@ -26,7 +26,7 @@ ALLOWED = {
     "evaluation": {"draws", "model", "quantities", "results", "runtime"},
     "judging": {"errors", "plain_text", "remedies", "results", "stats"},
     # What finds approximations, and other people's.
-    "vi": {"errors", "evaluation", "model", "results", "runtime"},
+    "vi": {"draws", "errors", "evaluation", "model", "results", "runtime"},
     "nuts": {"errors", "model", "results", "runtime"},
     "remedies": {"errors", "results", "stats", "vi"},
     "adapters": {

@@ -52,7 +52,7 @@ class Draws:
     """Why ``log_q`` lacks its constant, where it does: khat and the weights need none, but the ELBO
     and the evidence do."""
     status: FitStatus = FitStatus.UNKNOWN
-    """How the fit ended, as far as its library says so; `vicheck.vsbc` counts it."""
+    """How the fit ended, if its library says so; `vicheck.vsbc` counts it."""
     elbo_trace: Floats = field(default_factory=lambda: np.empty(0))
     """Estimates of the ELBO as the fit went along, where they are known."""
     model: Model | None = None

@@ -148,7 +148,7 @@ def evaluate_in_chunks(
     for index, start in enumerate(range(0, num_draws, size)):
         check_interrupt()
         noise = draw(index)
-        # JAX has evaluated the chunk before meanwhile; never more than one at a time.
+        # JAX evaluates the previous chunk while this one is drawn; never more than one at a time.
         if waiting is not None:
             of_all.add(waiting[0])
             of_kept.add(waiting[1])
@@ -243,7 +243,7 @@ def log_densities(log_density: Callable[[Any], Any], draws: Any, num_draws: int)
     one = jax.tree.map(lambda leaf: leaf[0], draws)
     shape = jax.eval_shape(log_density, one)
     if getattr(shape, "shape", None) != ():
-        raise ValueError(f"log_density must return one number for a draw, got {shape}")
+        raise ValueError(f"log_density must return one number per draw, got {shape}")
     vectorised = jax.jit(jax.vmap(log_density))
     size = chunk_size(num_draws, _numbers_in(one), SEPARATE_CHUNKS)
     (log_p,), _ = evaluate_in_chunks(

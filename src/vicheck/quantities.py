@@ -326,11 +326,11 @@ def _of_functions(
             return jnp.asarray(call_on_draw(function, theta, data))
 
         try:
-            found = jax.eval_shape(value, jnp.zeros(model.dim), data)
+            result = jax.eval_shape(value, jnp.zeros(model.dim), data)
         except Exception as error:  # whatever a user's function can raise
             raise failed_on_draw(name, error) from error
-        require_numbers(name, found.dtype.kind, found.dtype, found.shape)
-        chosen.append(Quantity(name, tuple(found.shape), function=function))
+        require_numbers(name, result.dtype.kind, result.dtype, result.shape)
+        chosen.append(Quantity(name, tuple(result.shape), function=function))
     unique_labels({each.name: each.shape for each in chosen})
     return tuple(chosen)
 

@@ -520,10 +520,10 @@ def refuse_with(code):
 @pytest.mark.parametrize(
     ("code", "advice"),
     [
-        (errno.ENOSPC, "free some space and run again, finished chunks are kept"),
-        (errno.EDQUOT, "free some space and run again, finished chunks are kept"),
+        (errno.ENOSPC, "free some space and run again: finished chunks are kept"),
+        (errno.EDQUOT, "free some space and run again: finished chunks are kept"),
         (errno.EROFS, "check its permissions, or use a directory that you own"),
-        (errno.EIO, "once this is mended, run again, finished chunks are kept"),
+        (errno.EIO, "fix this and run again: finished chunks are kept"),
     ],
 )
 def test_a_refusal_names_file_reason_and_remedy(store, monkeypatch, function, code, advice):

@@ -149,7 +149,7 @@ def test_an_outcome_of_any_name_is_simulated(radon):
          "this model cannot simulate data: site 'level' observes an array that was not given",
          "make it an argument"),
         ("vsbc radon.py:optional --data two.csv", 65,
-         "this model cannot simulate data: 'scale' was left out, and 'b' hangs on it",
+         "this model cannot simulate data: 'scale' was left out, and 'b' depends on it",
          "name all that are observed by observed=, on the command line by --observed"),
         ("check radon.py:optional --data two.csv", 65, "the model has no data for scale",
          "say by --observed what is observed instead"),

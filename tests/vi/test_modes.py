@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import vicheck
+from vicheck.draws import Approximation
 from vicheck.model import double_precision
 from vicheck.vi.families.mean_field import MeanField
 from vicheck.vi.modes import (
@@ -50,6 +51,21 @@ def test_an_approximation_says_itself_where_it_is(model):
         strict=True,
     ):
         np.testing.assert_array_equal(mode.z, other.z)
+
+
+class Elsewhere(Approximation):
+    """A q of another library, close to the first mode."""
+
+    def draws(self, num_draws, seed=0):
+        z = SD * np.random.default_rng(seed).normal(size=(num_draws, 2))
+        return vicheck.Draws({"x": z}, np.zeros(num_draws), np.zeros(num_draws), q=self)
+
+
+@pytest.mark.parametrize("around", [Elsewhere(), Elsewhere().draws(500)], ids=["q", "draws"])
+def test_a_fit_made_elsewhere_says_where_it_is_by_its_draws(around):
+    model = vicheck.from_log_density(lambda theta: three_modes(theta["x"]), {"x": np.zeros(2)})
+    modes = search_modes(model, around, num_starts=20)
+    np.testing.assert_allclose([mode.z for mode in modes], CENTRES[1:], atol=0.02)
 
 
 def test_what_a_wide_approximation_covers_is_not_another_mode(model):

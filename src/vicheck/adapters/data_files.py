@@ -86,9 +86,9 @@ def _not_number(values: list[Any]) -> str:
     """Describe the first item in nested lists that is no number."""
     for value in values:
         if isinstance(value, list):
-            found = _not_number(value)
-            if found:
-                return found
+            description = _not_number(value)
+            if description:
+                return description
         elif not isinstance(value, bool | float) and not (
             isinstance(value, int) and -(2**63) <= value < 2**63
         ):

@@ -43,11 +43,11 @@ def call_on_host(
 
     def host(_: Any, buffers: Any, *args: Any) -> None:
         check_interrupt()  # compiled code that calls the host may run for long
-        found = function(*jax.tree.map(np.asarray, args))
-        for buffer, array in zip(buffers, found, strict=True):
+        arrays = function(*jax.tree.map(np.asarray, args))
+        for buffer, array in zip(buffers, arrays, strict=True):
             np.asarray(buffer)[...] = array
 
     shapes = [jax.ShapeDtypeStruct(shape, kind) for shape, kind in results]  # type: ignore[no-untyped-call]
     call: Any = buffer_callback(host, shapes, vmap_method=vmap_method)
-    found: list[jax.Array] = call(*args)
-    return found
+    outputs: list[jax.Array] = call(*args)
+    return outputs

@@ -10,9 +10,9 @@ import numpy as np
 from vicheck.errors import ArgumentError
 from vicheck.model import Model
 from vicheck.quantities import Quantities
-from vicheck.vi.families.registry import kind_of, richer_than
+from vicheck.vi.families.registry import family_names, kind_of, richer_than
 from vicheck.vi.solvers.deterministic.solver import Deterministic
-from vicheck.vi.solvers.registry import make_solver
+from vicheck.vi.solvers.registry import make_solver, solver_names
 
 __all__ = ["OwnFits", "choose_chunk_size", "plan_fits", "refuse_unsuitable"]
 
@@ -115,7 +115,7 @@ def plan_fits(
     TypeError, ValueError
         If there is no such family, solver or option.
     """
-    family, solver = family or "mean_field", solver or "deterministic"
+    family, solver = family or family_names()[0], solver or solver_names()[0]
     kind = kind_of(family, model.dim, rank)
     options = given
     if solver == "deterministic":

@@ -83,8 +83,8 @@ class Store:
         Parameters
         ----------
         path
-            The directory; it is made if need be, with its parents. One that cannot be written to
-            is enough for a store that is only read.
+            The directory; it is created with its parents if it does not exist. One that cannot be
+            written to is enough for a store that is only read.
         manifest
             All that the chunks depend on, in values that JSON can hold.
         here

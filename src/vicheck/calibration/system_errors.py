@@ -23,10 +23,10 @@ def explaining_system_errors(action: Literal["read", "write"], path: Path) -> It
         yield
     except OSError as error:
         if error.errno in _NO_SPACE:
-            advice = "free some space and run again, finished chunks are kept"
+            advice = "free some space and run again: finished chunks are kept"
         elif error.errno in _NO_ACCESS:
             advice = "check its permissions, or use a directory that you own"
         else:
-            advice = "once this is mended, run again, finished chunks are kept"
+            advice = "fix this and run again: finished chunks are kept"
         reason = error.strerror or error
         raise StoreError(f"cannot {action} {path}: {reason}", hint=advice) from error

@@ -168,12 +168,12 @@ def _of_fit(
     )
 
 
-def _of_cdf(found: HasMarginals, model: Model, quantities: Quantities, truth: Floats) -> Outcome:
+def _of_cdf(fitted: HasMarginals, model: Model, quantities: Quantities, truth: Floats) -> Outcome:
     """Ask for the marginal distribution functions at the true parameters, on their own scale."""
     theta = model.constrain(truth)
     at = {name: theta[name] for name, _ in model.program.layout}
     try:
-        answer = found.marginal_cdf(at)
+        answer = fitted.marginal_cdf(at)
     except Exception as error:  # whatever a foreign fit can raise
         return failed(len(quantities.names), FitStatus.FAILED, _describe(error))
     arrays = {
@@ -263,11 +263,16 @@ def _at_truth(what: tuple[Program, Quantities], truth: Any, data: Data) -> jax.A
 
 
 def _numbers(
-    found: Mapping[str, Any], name: str, shape: tuple[int, ...], source: str, *, draws: bool = False
+    returned: Mapping[str, Any],
+    name: str,
+    shape: tuple[int, ...],
+    source: str,
+    *,
+    draws: bool = False,
 ) -> Floats:
     """Return an array that a fit has returned, or say what is wrong with it."""
     try:
-        array = np.asarray(found[name], float)
+        array = np.asarray(returned[name], float)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{source} must return numbers for {name!r}: {error}") from error
     if draws and not (array.ndim and len(array)):
@@ -283,18 +288,18 @@ def _numbers(
 
 def _flat(arrays: Mapping[str, Any], *, draws: bool = False) -> dict[str, Any]:
     """Return the elements of named arrays by their labels."""
-    found: dict[str, Any] = {}
+    elements: dict[str, Any] = {}
     for name, array in arrays.items():
         shape = array.shape[1:] if draws else array.shape
         flat = array.reshape(len(array), -1).T if draws else array.ravel()
-        found |= dict(zip(labels({name: shape}), flat, strict=True))
-    return found
+        elements |= dict(zip(labels({name: shape}), flat, strict=True))
+    return elements
 
 
-def _pick(values: Mapping[str, Any], name: str, source: str, found: Mapping[str, Any]) -> Any:
+def _pick(values: Mapping[str, Any], name: str, source: str, returned: Mapping[str, Any]) -> Any:
     if name not in values:
         raise ValueError(
             f"{source} returned nothing for the quantity {name!r}; it returned: "
-            f"{', '.join(map(str, list(found)[:20])) or 'nothing'}"
+            f"{', '.join(map(str, list(returned)[:20])) or 'nothing'}"
         )
     return values[name]

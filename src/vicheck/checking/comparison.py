@@ -56,6 +56,7 @@ def compare(
     'non-centred'
     """
     from vicheck.model import Model
+    from vicheck.vi.families.registry import family_names
     from vicheck.vi.fitting import fit
 
     if not isinstance(candidates, Mapping):
@@ -70,7 +71,7 @@ def compare(
             f"{', '.join(given)} {'do' if plural else 'does'} not apply to fits that were made "
             f"already, and no candidate is a model: leave {'them' if plural else 'it'} out"
         )
-    families = ("mean_field",) if families is None else families
+    families = family_names()[:1] if families is None else families
     if isinstance(families, str):
         raise TypeError(f"families must be a tuple of names, got the string {families!r}")
     subjects: dict[str, Any] = {}

@@ -158,11 +158,11 @@ def _of_function(
     first = {key: array[0] for key, array in values.items()}
     with double_precision():
         try:
-            found = jax.eval_shape(lambda theta: jax.numpy.asarray(of_draw(theta)), first)
+            result = jax.eval_shape(lambda theta: jax.numpy.asarray(of_draw(theta)), first)
         except Exception:  # whatever a function does that JAX cannot trace; a loop needs no JAX
-            found = None
-        if found is not None:
-            require_numbers(name, found.dtype.kind, found.dtype, found.shape)
+            result = None
+        if result is not None:
+            require_numbers(name, result.dtype.kind, result.dtype, result.shape)
             return _vectorised(of_draw, values, num_draws)
     rows = []
     shape: tuple[int, ...] | None = None

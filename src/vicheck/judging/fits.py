@@ -94,7 +94,7 @@ def choose_estimate(
     """Choose between the estimates of one quantity.
 
     Its own khat, that of (h - mean) r, governs the error of its weighted mean: from the threshold
-    on, neither is to be trusted. Below it the weighted estimate is right, and the plain one will
+    on, neither can be trusted. Below it the weighted estimate is right, and the plain one will
     do when both agree in mean (``shift``, in sds) and in log sd (``growth``).
     """
     if math.isnan(khat) or khat >= threshold:

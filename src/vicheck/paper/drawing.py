@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import binom
 
-from vicheck.plots.style import COLORS, STYLE
+from vicheck.plots.style import COLORS, STYLE, grid_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,10 +36,7 @@ _BINS = 20
 
 def new_figure(rows: int, columns: int, height: float = _HEIGHT) -> tuple[Figure, Any]:
     """Return a figure and its panels, an array of shape ``(rows, columns)``."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(max(_WIDTH * columns, 5.0), height * rows), layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False)
+    return grid_figure(rows, columns, max(_WIDTH * columns, 5.0), height * rows)
 
 
 def as_svg(draw: Callable[[Any], Figure], numbers: Any) -> str:
@@ -51,7 +48,7 @@ def as_svg(draw: Callable[[Any], Figure], numbers: Any) -> str:
 
 
 def mark_threshold(axes: Axes, value: float = 0.7, *, vertical: bool = False) -> None:
-    """Draw a line at the khat above which nothing is to be trusted."""
+    """Draw a line at the khat above which nothing can be trusted."""
     line = axes.axvline if vertical else axes.axhline
     line(value, color=COLORS["soft"], linewidth=1.0, linestyle="--", zorder=0)
 

@@ -92,7 +92,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Run:
-    """How an experiment is to be run, and where its finished pieces are kept."""
+    """How an experiment is run, and where its finished pieces are kept."""
 
     directory: Path
     """Where finished pieces are; an interrupted run goes on from them."""

@@ -17,7 +17,7 @@ class CoverModes(Remedy[CheckSituation]):
     title = "Cover all modes"
     when = "another mode holds part of the posterior, or may do so"
     example = NUTS
-    effect = "Visits the modes that q has no draws in, as far as the chains find them."
+    effect = "Visits the modes that q has no draws in, if the chains find them."
 
     def applies(self, situation: CheckSituation) -> bool:
         return situation.level == "unreliable" and situation.misses_a_mode

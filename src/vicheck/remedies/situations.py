@@ -22,7 +22,7 @@ UNSETTLED = frozenset(
         "not-converged",
     }
 )
-"""Findings after which the optimiser is to be seen to before the family is blamed."""
+"""Findings after which the optimiser has to be fixed before the family is blamed."""
 
 _MISSED = frozenset({"mode-missed", "modes-uncertain"})
 _MODEL_AT_FAULT = (FitStatus.AT_INFINITY, FitStatus.NOT_FINITE)

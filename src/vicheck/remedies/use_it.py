@@ -1,4 +1,4 @@
-"""Nothing is to be mended: use the estimates, plain or weighted."""
+"""Nothing needs fixing: use the estimates, plain or weighted."""
 
 from __future__ import annotations
 

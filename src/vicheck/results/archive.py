@@ -3,7 +3,7 @@
 The same content gives the same bits.
 
 The file is a ``.npz`` that NumPy opens too: an array for each name, not compressed, and
-``description.json``. The comment at its end is the checksum of all that is before it.
+``description.json``. The comment at its end is the checksum of everything before it.
 """
 
 from __future__ import annotations

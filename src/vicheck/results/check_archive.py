@@ -65,12 +65,12 @@ def load_fields(path: str | Path) -> dict[str, Any]:
     return _FORMAT.load(path, _fields_of)
 
 
-def _fields_of(found: _Description, arrays: Arrays) -> dict[str, Any]:
-    _require_fitting(found, arrays)
-    return {each.name: getattr(found, each.name) for each in fields(found)} | arrays
+def _fields_of(description: _Description, arrays: Arrays) -> dict[str, Any]:
+    _require_fitting(description, arrays)
+    return {each.name: getattr(description, each.name) for each in fields(description)} | arrays
 
 
-def _require_fitting(found: _Description, arrays: Arrays) -> None:
+def _require_fitting(description: _Description, arrays: Arrays) -> None:
     """Raise `ValueError` unless the arrays are those of one check and fit their description."""
     dims = {name: array.ndim for name, array in arrays.items() if array.dtype == np.float64}
     if dims != _DIMS or len(arrays) != len(_DIMS):
@@ -78,17 +78,17 @@ def _require_fitting(found: _Description, arrays: Arrays) -> None:
     log_p, log_q, values = arrays["log_p"], arrays["log_q"], arrays["values"]
     if not 0 < len(log_p) == len(log_q) >= len(values):
         raise ValueError(f"it has {len(log_p)} log_p, {len(log_q)} log_q, {len(values)} draws")
-    if not _are_columns(found.shapes, found.names, values):
+    if not _are_columns(description.shapes, description.names, values):
         raise ValueError("its names and shapes are not those of its columns")
-    if len(set(found.names)) != len(found.names):
+    if len(set(description.names)) != len(description.names):
         raise ValueError("two of its quantities have the same name")
-    if any(size < 1 for size in found.khat_growth):
+    if any(size < 1 for size in description.khat_growth):
         raise ValueError("its khat_growth is that of no draws")
-    if found.pooled is not None:
-        masses, locations = found.pooled.masses, found.pooled.locations
+    if description.pooled is not None:
+        masses, locations = description.pooled.masses, description.pooled.locations
         if masses.ndim != 1 or locations.ndim != 2 or not 0 < len(masses) == len(locations):
             raise ValueError("its modes have no mass and place each")
-    if found.convergence is not None and found.convergence.gradient_trace.ndim != 1:
+    if description.convergence is not None and description.convergence.gradient_trace.ndim != 1:
         raise ValueError("its gradient_trace is no vector")
 
 

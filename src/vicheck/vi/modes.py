@@ -15,6 +15,7 @@ import numpy as np
 from jax import lax
 from numpy.typing import NDArray
 
+from vicheck.draws import Approximation, Draws
 from vicheck.model import Data, Model, Program
 from vicheck.runtime.compiling import compiled
 from vicheck.runtime.jax_settings import double_precision
@@ -50,6 +51,8 @@ _SPREAD = 4.0
 """Random starts lie within this of zero, on the unconstrained scale: over-dispersed."""
 _ARRIVED = 0.1
 """Gradient, in sds, at which a mode is found."""
+_PLACE_DRAWS = 1000
+"""Draws that mean and sds of an approximation made elsewhere are estimated from."""
 _LONGEST = 100.0
 """Largest change in one step, in sds."""
 
@@ -69,7 +72,11 @@ class Mode(NamedTuple):
 
 
 def search_modes(
-    model: Model, around: Family | Place, *, num_starts: int = 3, seed: int = 0
+    model: Model,
+    around: Family | Approximation | Draws | Place,
+    *,
+    num_starts: int = 3,
+    seed: int = 0,
 ) -> list[Mode]:
     """Look for modes that an approximation does not reach.
 
@@ -78,8 +85,8 @@ def search_modes(
     model
         The model with its data.
     around
-        The approximation, or its mean and sds on the unconstrained scale. Steps of the search are
-        measured in its sds.
+        The approximation, such as the ``q`` of a `vicheck.Fit` or a `vicheck.Check`; draws from it;
+        or its mean and sds on the unconstrained scale. Steps of the search are measured in its sds.
     num_starts
         Random starts of the search; each costs at most 60 evaluations of the density.
     seed
@@ -100,7 +107,7 @@ def search_modes(
     if num_starts < 1:
         raise ValueError(f"num_starts must be at least 1, got {num_starts}")
     with double_precision():
-        given = mean_and_sd(around) if isinstance(around, Family) else around
+        given = _place_of(around, model)
         mean, sd = (np.asarray(array, np.float64) for array in given)
         for name, array in (("mean", mean), ("sd", sd)):
             if array.shape != (model.dim,):
@@ -125,6 +132,17 @@ def search_modes(
             for place in places
         ]
     return sorted(modes, key=lambda mode: -mode.log_p)
+
+
+def _place_of(around: Family | Approximation | Draws | Place, model: Model) -> Place:
+    """Return mean and sds of an approximation on the unconstrained scale."""
+    if isinstance(around, Approximation):
+        around = around.family() or around.draws(_PLACE_DRAWS)
+    if isinstance(around, Draws):
+        theta = {name: around.values[name][:_PLACE_DRAWS] for name, _ in model.program.layout}
+        z = jax.vmap(lambda row: model.program.unconstrain(row, model.data))(theta)
+        return Place(z.mean(axis=0), z.std(axis=0))
+    return Place(*mean_and_sd(around)) if isinstance(around, Family) else around
 
 
 def search_beyond(

@@ -1,5 +1,6 @@
 """The list of families: names, limits, ranks, and what comes next."""
 
+import inspect
 import re
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from vicheck.vi.families.registry import (
     richer_than,
 )
 from vicheck.vi.solvers.deterministic.noise import CHUNK
+from vicheck.vi.solvers.registry import solver_names
 
 KIND_ERRORS = {
     "name": (("fullrank", 3, None), "family must be one of mean_field, full_rank, low_rank"),
@@ -40,6 +42,19 @@ def test_kinds():
     assert kind_of("low_rank", 30, None) == Kind(entry_of("low_rank"), 5)
     assert kind_of("low_rank", 30, 2).noise_dim(30) == 32
     assert kind_of("mean_field", 3, None).noise_dim(3) == 3
+
+
+def test_what_is_written_about_fit_names_the_families_and_solvers_of_the_lists():
+    parameters = vicheck.fit.__doc__.split("\n    seed\n")[0]
+    families, solvers = parameters.split("\n    family\n")[1].split("\n    solver\n")
+    assert tuple(dict.fromkeys(re.findall(r'``"(\w+)"``', families))) == family_names()
+    assert tuple(re.findall(r'``"(\w+)"``', solvers)) == solver_names()
+    page = (Path(__file__).parents[3] / "docs" / "fit.md").read_text()
+    table = page.partition("| `family=` |")[2].partition("\n\n")[0]
+    assert {*re.findall(r'^\| `"(\w+)"`', table, re.MULTILINE)} == {*family_names()}
+    defaults = inspect.signature(vicheck.fit).parameters
+    assert defaults["family"].default == family_names()[0]
+    assert defaults["solver"].default == solver_names()[0]
 
 
 def test_every_family_is_where_the_list_says():

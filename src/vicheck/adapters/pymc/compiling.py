@@ -30,8 +30,8 @@ _WIDER |= dict.fromkeys(_NARROW_FLOATS, "float64")
 
 def replace(outputs: Iterable[Any], replaced: Mapping[Any, Any]) -> list[Any]:
     """Copy graphs with variables replaced, by others of any type that fits."""
-    found: list[Any] = clone_replace(list(outputs), dict(replaced), rebuild_strict=False)
-    return found
+    copies: list[Any] = clone_replace(list(outputs), dict(replaced), rebuild_strict=False)
+    return copies
 
 
 def run_quickly(inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:

@@ -118,8 +118,8 @@ class Graphs:
         def build() -> Built:
             return [], [pt.as_tensor(variable.shape) for variable in variables.values()]
 
-        found = self._drawn("shapes", build, (0,), data)
-        return {name: tuple(map(int, shape)) for name, shape in zip(variables, found, strict=True)}
+        shapes = self._drawn("shapes", build, (0,), data)
+        return {name: tuple(map(int, shape)) for name, shape in zip(variables, shapes, strict=True)}
 
     @property
     def needed_to_draw(self) -> tuple[str, ...]:
@@ -225,8 +225,8 @@ class Graphs:
                     [*inputs, *known.values()], outputs, bool(self.model.check_bounds)
                 )
                 self._kept[kind, shapes] = function
-            found: Callable[..., Any] = self._kept[kind, shapes]
-            return found
+            kept: Callable[..., Any] = self._kept[kind, shapes]
+            return kept
 
     def _drawn(
         self,
@@ -244,8 +244,8 @@ class Graphs:
                 outputs = replace(outputs, streams)
                 used = set(graph_inputs(outputs))
                 needed = {name: v for name, v in self.inputs.items() if v in used}
-                made = run_quickly([*streams.values(), *inputs, *needed.values()], outputs)
-                self._kept["function", kind] = len(streams), needed, made
+                function = run_quickly([*streams.values(), *inputs, *needed.values()], outputs)
+                self._kept["function", kind] = len(streams), needed, function
             num_streams, needed, function = self._kept["function", kind]
             generators = [np.random.default_rng((*key, index)) for index in range(num_streams)]
             arrays = [np.asarray(data[name], v.dtype) for name, v in needed.items()]

@@ -56,8 +56,8 @@ class PymcProgram(Program):
 
     def unconstrain(self, theta: Mapping[str, Any], data: Data) -> jax.Array:
         values = [jnp.asarray(theta[name], float) for name, _ in self.layout]
-        found = self._evaluate("unconstrained", values, data)
-        parts = {name: part for (name, _), part in zip(self.layout, found, strict=True)}
+        unconstrained = self._evaluate("unconstrained", values, data)
+        parts = {name: part for (name, _), part in zip(self.layout, unconstrained, strict=True)}
         for name, shape in self.layout:
             if jnp.shape(parts[name]) != shape:
                 raise ModelError(
@@ -71,8 +71,8 @@ class PymcProgram(Program):
         if not names:
             raise ModelError("the model has no likelihood: it observes nothing")
         terms = self._evaluate("terms", self._parts(z), data)
-        found = dict(zip(self.graphs.term_names, terms, strict=True))
-        return {name: found[name] for name in names}
+        by_name = dict(zip(self.graphs.term_names, terms, strict=True))
+        return {name: by_name[name] for name in names}
 
     @property
     def observed(self) -> tuple[str, ...]:
@@ -243,10 +243,10 @@ def program_of(model: Any) -> PymcProgram:
     data = graphs.data
     shapes = tuple((name, np.shape(value)) for name, value in data.items())
     try:
-        found = graphs.shapes_of_variables(data)
+        variables = graphs.shapes_of_variables(data)
     except Exception as error:
         raise _unfit(data, error) from error
-    layout = tuple((rv.name, found[graphs.values[rv].name]) for rv in graphs.free)
+    layout = tuple((rv.name, variables[graphs.values[rv].name]) for rv in graphs.free)
     alone = [name for name, _ in layout if graphs.is_entry_by_entry(name)]
     rising, falling = _directions(graphs, alone, data)
     return PymcProgram(graphs, layout, shapes, rising + falling, falling)

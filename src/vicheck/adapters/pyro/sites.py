@@ -50,15 +50,15 @@ def outside_support(
     guide computes (``Delta``) were mapped into the support; a simplex drawn as a simplex is one,
     whatever its last digit.
     """
-    found = {}
+    outside = {}
     for name, site in latent_sites(model_sites).items():
         drawn = guide_sites.get(name)
         if drawn is None or is_delta(drawn) or (support := support_of(site)) is None:
             continue
         if support.event_dim and type(support) is type(support_of(drawn)):
             continue
-        found[name] = ~support.check(site["value"]).all()
-    return found
+        outside[name] = ~support.check(site["value"]).all()
+    return outside
 
 
 def samples_of(trace: Any) -> dict[str, Site]:

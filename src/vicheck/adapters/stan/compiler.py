@@ -39,7 +39,7 @@ def compile_program(path: Path) -> Path:
     library = _directory() / library_name(code)
     if not is_private(library):
         with _alone(library.with_suffix(".lock")):
-            if not is_private(library):  # another process may have compiled it meanwhile
+            if not is_private(library):  # another process may have compiled it by now
                 with tempfile.TemporaryDirectory(dir=library.parent) as directory:
                     compiled = _compile(path, code, Path(directory))
                     compiled.chmod(0o700)

@@ -147,10 +147,7 @@ class WrongScale(_UsableWithCare):
 
     code = "wrong-scale"
     severity = "caution"
-    hint = (
-        "Do not report intervals or sds of q: use a richer family (full_rank), PSIS weights or "
-        "MCMC."
-    )
+    hint = "Do not report intervals or sds of q: use a richer family, PSIS weights or MCMC."
 
     @property
     def aside(self) -> str:

@@ -56,7 +56,7 @@ class NotConverged(_Status):
 
 @dataclass(frozen=True)
 class NoApproximation(_Status):
-    """The solver has ended nowhere: what it left is no approximation of anything."""
+    """The solver has ended at no optimum: its result approximates nothing."""
 
     code = "no-approximation"
     severity = "bad"

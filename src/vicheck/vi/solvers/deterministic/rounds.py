@@ -131,19 +131,19 @@ def _round(
     # Where no directions are kept they are q's own units, which change as it does.
     moves = now.directions if now.directions.size else now.q.units()
     dim, size = now.q.dim, now.q.step_dim
-    nowhere = jnp.zeros(size, now.start.dtype)
+    no_step = jnp.zeros(size, now.start.dtype)
     tolerance = jnp.where(first, LOOSE, limits.tolerance)
     draws = standardised(noise, now.num_chunks, kind.is_dense(dim))
     end = minimise(
         objective_of_step(program, now.q, moves, draws, now.num_chunks, data),
-        nowhere,
+        no_step,
         tolerance=tolerance,
         max_evaluations=_EVALUATIONS if takes_directions(kind, dim) else _LONG,
         longest=jnp.where(jnp.arange(size) < now.q.num_shifts, _LONGEST_SHIFT, _LONGEST_GROWTH),
         memory=jax.tree.map(
             lambda kept, fresh: jnp.where(now.memory.num_pairs > 0, kept, fresh),
             now.memory,
-            no_memory(nowhere),
+            no_memory(no_step),
         ),
     )
     q = now.q.displaced(end.x, moves)
@@ -168,7 +168,7 @@ def _round(
     unmoved = end.stalled & (farthest < _UNMOVED) & ~settled
     stuck = ~first & ~done & (unmoved | (now.num_rounds + 1 >= _ROUNDS))
     sizes = jnp.where(stuck, jnp.roll(now.sizes, -1).at[-1].set(largest), now.sizes)
-    # Stuck four times, and only grown meanwhile: there is no optimum to be found.
+    # Stuck four times, and larger each time: there is no optimum.
     growing = stuck & (jnp.diff(sizes) > 0.0).all() & (sizes[-1] > 1.2 * sizes[0])
     again = first | stuck
     code = jnp.select(

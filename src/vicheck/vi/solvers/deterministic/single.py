@@ -72,7 +72,7 @@ class SingleFit:
         )
 
     def _first_optimum(self) -> Progress:
-        """Run the fit; the first time, another thread compiles the search for modes meanwhile."""
+        """Run the fit; the first time, while another thread compiles the search for modes."""
         computes = self.program.computation("log_density", self.batch.shared)
         key = (computes, self.kind, self.num_climbs)
         if not self.num_climbs or key in _SEARCHED:
