@@ -61,9 +61,9 @@ def check(
     quantities
         What to report on: names as ArviZ prints them (``theta``, ``theta[0]``) and
         ``log_likelihood``; or a dictionary of functions, each from the dictionary of parameters of
-        one draw, and the data as an optional second argument, to a scalar or array (define them
-        once: code is compiled for each function). By default every parameter on its own scale and
-        everything the model derives from them.
+        one draw, and the data as an optional second argument, to a scalar or array. For a fit of
+        vicheck's own they are compiled: write them with ``jax.numpy``, and define them once. By
+        default every parameter on its own scale and everything the model derives from them.
     reference
         Draws by NUTS from `vicheck.reference`: adds true errors to ``moments``.
     test_data
