@@ -23,7 +23,7 @@ ALLOWED = {
     "quantities": {"errors", "model", "runtime"},
     # Numbers, and what they mean.
     "stats": {"errors", "results", "runtime"},
-    "evaluation": {"draws", "model", "quantities", "results", "runtime"},
+    "evaluation": {"draws", "errors", "model", "quantities", "results", "runtime"},
     "judging": {"errors", "plain_text", "remedies", "results", "stats"},
     # What finds approximations, and other people's.
     "vi": {"draws", "errors", "evaluation", "model", "results", "runtime"},

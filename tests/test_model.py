@@ -210,3 +210,7 @@ def test_a_model_is_frozen():
     with pytest.raises(AttributeError):
         BARE.data = {}
     assert isinstance(BARE, Model)
+
+
+def test_a_model_prints_names_and_no_arrays(weighted):
+    assert repr(weighted) == "Model(7 parameters: a, b; data: w, m)"

@@ -205,3 +205,17 @@ def test_a_density_that_is_nowhere_finite():
 
     with pytest.raises(ModelError, match=r"only 0 of 200 random starts.*site 'y'"):
         reference(from_numpyro(model, y=np.array([0.5, 50.0])), num_chains=2)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "error", "message"),
+    [
+        (3, {}, TypeError, "model must be a vicheck Model, got int: make one with"),
+        (None, {"seed": -1}, ValueError, "seed must be at least 0, got -1"),
+        (None, {"num_chains": "4"}, TypeError, "num_chains must be an integer, got '4'"),
+    ],
+)
+def test_arguments_that_are_refused_are_named(model, options, error, message):
+    standard = from_log_density(lambda x: -(x**2), 0.0)
+    with pytest.raises(error, match=message):
+        reference(standard if model is None else model, **options)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vicheck.model import Model
     from vicheck.vi.families.family import Family
 
-__all__ = ["Approximation", "Draws", "require_count"]
+__all__ = ["Approximation", "Draws", "as_numbers", "require_count", "require_function"]
 
 Floats = NDArray[np.float64]
 
@@ -61,7 +61,12 @@ class Draws:
     """What the draws come from, where more of them can be had."""
 
     def __post_init__(self) -> None:
-        arrays = {name: np.asarray(value, float) for name, value in self.values.items()}
+        if not isinstance(self.values, Mapping):
+            raise TypeError(
+                "values must be a dictionary of named arrays, draws first, got "
+                f"{type(self.values).__name__}"
+            )
+        arrays = {name: as_numbers(name, value) for name, value in self.values.items()}
         object.__setattr__(self, "values", arrays)
         for name in ("log_p", "log_q"):
             object.__setattr__(self, name, np.atleast_1d(np.asarray(getattr(self, name), float)))
@@ -90,6 +95,20 @@ class Draws:
     def __repr__(self) -> str:
         names = ", ".join(f"{name} {np.shape(array)[1:]}" for name, array in self.values.items())
         return f"Draws({self.title or 'of an approximation'}: {self.num_draws} of {names})"
+
+
+def as_numbers(name: str, values: object) -> Floats:
+    """Return an array argument in float64, or raise when it does not hold numbers."""
+    try:
+        return np.asarray(values, float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be an array of numbers: {error}") from None
+
+
+def require_function(name: str, value: object) -> None:
+    """Raise unless an argument is a function, or can be called like one."""
+    if not callable(value):
+        raise TypeError(f"{name} must be a function, got {type(value).__name__}")
 
 
 def require_count(name: str, value: object, least: int = 1) -> int:

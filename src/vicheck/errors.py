@@ -21,6 +21,8 @@ __all__ = [
     "StoreError",
     "UndefinedKhatWarning",
     "UnreadableError",
+    "described",
+    "not_in_jax",
     "require_extra",
 ]
 
@@ -139,6 +141,20 @@ class MissingExtraError(HintedError, ImportError):
     """An optional dependency is not installed; the message names the command that installs it."""
 
     code = "missing-extra"
+
+
+def described(found: Any) -> str:
+    """Return what a function has returned, in words: the shape of an array, or a type."""
+    shape = getattr(found, "shape", None)
+    return type(found).__name__ if shape is None else f"an array of shape {shape}"
+
+
+def not_in_jax(name: str, error: Exception) -> str:
+    """Return what to say of a function that JAX cannot trace."""
+    return (
+        f"{name} must be written in JAX: use jax.numpy in place of numpy, and jnp.where in place "
+        f"of if ({type(error).__name__}: {str(error).splitlines()[0].rstrip('.')})"
+    )
 
 
 def require_extra(extra: str) -> None:

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.errors import described, not_in_jax
 from vicheck.model import Data, Model, Program
 from vicheck.quantities import Quantities
 from vicheck.runtime.compiling import compiled
@@ -241,9 +242,12 @@ def densities_and_values(
 def log_densities(log_density: Callable[[Any], Any], draws: Any, num_draws: int) -> Floats:
     """Return a log density, written in JAX for one draw, at each of the draws, a tree of arrays."""
     one = jax.tree.map(lambda leaf: leaf[0], draws)
-    shape = jax.eval_shape(log_density, one)
-    if getattr(shape, "shape", None) != ():
-        raise ValueError(f"log_density must return one number per draw, got {shape}")
+    try:
+        output = jax.eval_shape(log_density, one)
+    except jax.errors.JAXTypeError as error:
+        raise TypeError(not_in_jax("log_density", error)) from error
+    if getattr(output, "shape", None) != ():
+        raise ValueError(f"log_density must return one number per draw, got {described(output)}")
     vectorised = jax.jit(jax.vmap(log_density))
     size = chunk_size(num_draws, _numbers_in(one), SEPARATE_CHUNKS)
     (log_p,), _ = evaluate_in_chunks(

@@ -141,7 +141,7 @@ class Program(Traced, abc.ABC):
         return data | jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), drawn)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Model:
     """A model with its data: what `vicheck.fit` takes."""
 
@@ -159,6 +159,12 @@ class Model:
     def coordinates(self) -> tuple[str, ...]:
         """Name of each unconstrained parameter."""
         return self.program.coordinates
+
+    def __repr__(self) -> str:
+        count = "parameter" if self.dim == 1 else "parameters"
+        data = ", ".join([*self.data, *(f"{name} (missing)" for name in self.missing)])
+        names = ", ".join(name for name, _ in self.program.layout)
+        return f"Model({self.dim} {count}: {names}; data: {data or 'none'})"
 
     def snapshot(self) -> Model:
         """Return the model as it computes now, for the length of one call: it is traced once."""

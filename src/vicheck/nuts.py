@@ -77,11 +77,19 @@ def reference(
     >>> list(draws.moments.index)
     ['x[0]', 'x[1]']
     """
+    if not isinstance(model, Model):
+        raise TypeError(
+            f"model must be a vicheck Model, got {type(model).__name__}: make one with "
+            "vicheck.from_numpyro, from_pymc, from_stan or from_log_density"
+        )
     for name, value, least in (
         ("num_draws", num_draws, _MIN_DRAWS),
         ("num_warmup", num_warmup, 1),
         ("num_chains", num_chains, 1),
+        ("seed", seed, 0),
     ):
+        if not isinstance(value, int | np.integer):
+            raise TypeError(f"{name} must be an integer, got {value!r}")
         if value < least:
             raise ValueError(f"{name} must be at least {least}, got {value}")
     if not 0.0 < target_accept < 1.0:

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vicheck.errors import ArgumentError, ModelError
+from vicheck.errors import ArgumentError, ModelError, not_in_jax
 from vicheck.model import Data, Model, Program, labels
 from vicheck.runtime.compiling import Traced
 
@@ -195,7 +195,9 @@ def reported_quantities(model: Model, spec: Spec | None) -> Quantities:
 def require_spec(spec: Any) -> None:
     """Raise unless ``quantities`` holds names, or functions by name."""
     if isinstance(spec, str):
-        raise TypeError(f"quantities must be a list of names, got the string {spec!r}")
+        raise TypeError(
+            f"quantities must be a list of names, got the string {spec!r}: write [{spec!r}]"
+        )
     if not isinstance(spec, Mapping | Collection):
         raise TypeError(
             "quantities must be a list of names or a dictionary of functions, got "
@@ -204,6 +206,12 @@ def require_spec(spec: Any) -> None:
     if not len(spec):
         raise ArgumentError("quantities", "must hold at least one name or function, got none")
     if not isinstance(spec, Mapping):
+        for name in spec:
+            if not isinstance(name, str):
+                raise TypeError(
+                    f"quantities must be a list of names, got a {type(name).__name__} in it: "
+                    "functions go in a dictionary, {name: function}"
+                )
         return
     for name, function in spec.items():
         if not callable(function):
@@ -272,6 +280,8 @@ def require_numbers(name: str, kind: str, dtype: Any, shape: tuple[int, ...]) ->
 
 def failed_on_draw(name: str, error: Exception) -> ValueError:
     """Return what to say of a function that raises."""
+    if isinstance(error, jax.errors.JAXTypeError):  # a NumPy function, or `if` on a value
+        return ValueError(not_in_jax(f"quantities[{name!r}]", error))
     return ValueError(
         f"quantities[{name!r}] fails on the parameters of one draw: {type(error).__name__}: {error}"
     )

@@ -75,6 +75,14 @@ def test_inference_data_of_older_arviz_is_read():
             "no log_q in sample_stats, .* it has: log_p",
         ),
         (3, "has no group 'posterior'"),
+        (
+            arviz_base.from_dict({"posterior": {"mu": Z[None, :, 0]}}),
+            "no group 'sample_stats': .* their log_p and log_q in sample_stats",
+        ),
+        (
+            tree({"mu": np.full(1000, {}, dtype=object)}, STATS),
+            "the data cannot be read: ",
+        ),
     ],
 )
 def test_data_that_lack_something(data, message):

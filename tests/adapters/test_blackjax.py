@@ -148,3 +148,21 @@ def test_an_object_that_takes_a_seed_by_name():
 def test_what_is_no_distribution_of_one_variable(q, log_density, error, message):
     with pytest.raises(error, match=message):
         vicheck.check_distribution(q, log_density, num_draws=100)
+
+
+@pytest.mark.parametrize(
+    ("state", "log_density", "message"),
+    [
+        (3, lambda x: x, "state must be a MFVIState, .* got int"),
+        (None, 3, "log_density must be a function, got int"),
+    ],
+)
+def test_what_is_no_state_and_no_density(state, log_density, message):
+    with pytest.raises(TypeError, match=message):
+        vicheck.check_blackjax(state, log_density)
+
+
+def test_a_density_in_numpy_is_sent_to_jax():
+    q = dist.Normal(0.0, 1.0).expand([2]).to_event(1)
+    with pytest.raises(TypeError, match=r"log_density must be written in JAX: use jax\.numpy"):
+        vicheck.check_distribution(q, lambda x: -np.sum(np.asarray(x) ** 2))

@@ -72,3 +72,17 @@ def test_a_bare_density_says_that_the_trouble_is_its_own():
     bare = from_log_density(lambda x: -jnp.sum(x**2), np.zeros(2))
     assert bare.program.locate_trouble(jnp.zeros(2), {}) == "the log density itself"
     assert not bare.program.has_minibatches
+
+
+@pytest.mark.parametrize(
+    ("log_density", "error", "message"),
+    [
+        (3, TypeError, "log_density must be a function, got int"),
+        (lambda x: np.asarray(x["a"]), ModelError, r"written in JAX: use jax\.numpy"),
+        (lambda x: x["b"], ModelError, "log_density asks for 'b', but example has: a"),
+        (lambda x: x["a"] * jnp.ones(3), ModelError, r"a scalar, got an array of shape \(3,\)"),
+    ],
+)
+def test_what_is_no_density_of_the_example(log_density, error, message):
+    with pytest.raises(error, match=message):
+        vicheck.from_log_density(log_density, {"a": 0.0})

@@ -370,3 +370,10 @@ def test_the_shortest_run_has_not_converged():
         sigma=EIGHT_SCHOOLS["sigma"], num_datasets=8, quantities=["tau"], progress=False,
     )  # fmt: skip
     assert (found.status == "MAX_ITERATIONS").mean() > 0.5
+
+
+@pytest.mark.parametrize("name", ["model", "guide"])
+def test_what_is_no_function_is_named(name):
+    functions = {"model": lambda: None, "guide": lambda: None} | {name: 3}
+    with pytest.raises(TypeError, match=f"{name} must be a function, got int"):
+        vicheck.check_numpyro(**functions, params={})

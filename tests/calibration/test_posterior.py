@@ -161,3 +161,10 @@ def test_the_fit_to_the_observed_data_takes_several_starts(monkeypatch):
         with pytest.raises(InterruptedError):
             vsbc(model, posterior=True, seed=seed)
     assert sum(centre < 0.0 for centre in centres) >= 3
+
+
+def test_without_observed_data_the_message_says_where_they_go():
+    with pytest.raises(
+        vicheck.ModelError, match=r"posterior=True needs .* none for y: give them to"
+    ):
+        vsbc(pair_model(), posterior=True)

@@ -433,3 +433,10 @@ def test_a_distribution_function_may_fail_on_some_data(value, message):
     assert set(found.failures["status"]) == {"FAILED"}
     assert found.failures["message"].str.contains(message).all()
     assert (found.probabilities[found.converged.to_numpy()] == 0.5).all()
+
+
+def test_a_function_of_the_data_alone_is_refused():
+    with pytest.raises(
+        TypeError, match=r"fit must take two arguments.* got a function of \(data\)"
+    ):
+        vsbc(pair_model(), fit=lambda data: {}, num_datasets=4)

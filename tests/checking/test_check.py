@@ -317,3 +317,29 @@ def test_unknown_objects_are_told_what_is_accepted(what, message):
 def test_a_file_of_another_kind_is_refused(tmp_path):
     with pytest.raises(InputFileError, match=r"notes.txt is not a file that can be checked.*\.csv"):
         vicheck.check(tmp_path / "notes.txt")
+
+
+def test_a_reference_that_is_none_is_refused():
+    with pytest.raises(TypeError, match=r"reference must be what vicheck\.reference.* got dict"):
+        vicheck.check(vicheck.Draws({"x": np.zeros(3)}, np.zeros(3), np.zeros(3)), reference={})
+
+
+def test_draws_without_names_are_refused():
+    with pytest.raises(
+        TypeError, match=r"values must be a dictionary of named arrays.* got ndarray"
+    ):
+        vicheck.Draws(np.zeros((3, 1)), np.zeros(3), np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("draws", "log_p", "error", "message"),
+    [
+        ([["a"]] * 3, np.zeros(3), ValueError, "draws must be an array of numbers: could not"),
+        ({"gain": ["a"] * 3}, np.zeros(3), ValueError, "gain must be an array of numbers"),
+        (np.zeros((3, 1)), np.zeros((3, 1)), ValueError, r"log_p must have shape \(S,\)"),
+        (np.zeros((3, 1)), "abc", TypeError, "log_p must be real numbers"),
+    ],
+)
+def test_arrays_that_are_refused_are_named(draws, log_p, error, message):
+    with pytest.raises(error, match=message):
+        vicheck.check_draws(draws, log_p, np.zeros(3))

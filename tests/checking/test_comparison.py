@@ -1,5 +1,6 @@
 """`compare`: parametrizations and families, ranked."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -83,3 +84,18 @@ def test_arguments_without_effect_are_refused_by_name(options, message):
 def test_families_are_names(schools):
     with pytest.raises(TypeError, match="families must be a tuple of names, got the string"):
         vicheck.compare(schools, families="full_rank")
+
+
+@pytest.mark.parametrize("candidates", ["fit.csv", 3])
+def test_one_candidate_must_be_in_a_list(candidates):
+    with pytest.raises(TypeError, match=r"candidates must be a list .*: write \[candidate\]"):
+        vicheck.compare(candidates)
+
+
+def test_a_candidate_does_not_take_the_name_of_a_fit():
+    model = vicheck.from_log_density(lambda x: -jnp.sum(x**2), jnp.zeros(1))
+    checked = vicheck.check_draws(np.zeros((30, 1)), np.arange(30.0), np.zeros(30))
+    with pytest.raises(ValueError, match="got 'a, mean_field' twice"):
+        vicheck.compare(
+            {"a": model, "a, mean_field": checked}, families=("mean_field", "full_rank")
+        )

@@ -63,3 +63,12 @@ def test_a_narrow_marginal_has_a_large_khat(sd, low, high):
     draws = sd * rng.normal(size=10_000)
     log_q = -(draws**2) / (2 * sd**2) - np.log(sd * np.sqrt(2 * np.pi))
     assert low < marginal_khat(rng.normal(size=4000), draws, log_q) < high
+
+
+def test_a_reference_of_another_model_of_the_same_size_is_refused():
+    def named(name):
+        return vicheck.from_log_density(lambda x: -(x[name] ** 2), {name: 0.0})
+
+    reference = vicheck.reference(named("a"), num_draws=50, num_warmup=50)
+    with pytest.raises(ValueError, match=r"shares no quantity .* it has a, the draws have b"):
+        vicheck.check(vicheck.fit(named("b")), num_draws=100, reference=reference)

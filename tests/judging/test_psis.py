@@ -7,6 +7,7 @@ import pytest
 
 import vicheck
 from tests.judging.situations import psis_of, psis_of_shape
+from vicheck.judging.findings.khat import DrawsWherePIsZero, KhatGood, KhatHigh
 
 LEVELS = [
     # s of q = N(0, s^2) against p = N(0, 1), number of draws, level
@@ -119,3 +120,34 @@ def test_a_khat_at_the_threshold_from_many_draws_is_not_called_a_lack_of_draws()
     assert verdict.level == "unreliable"
     assert "is not reliable" in str(verdict)
     assert "khat-uncertain" in {finding.code for finding in verdict.findings}
+
+
+@pytest.mark.parametrize(
+    ("khat", "threshold", "sentence"),
+    [
+        (0.499, 0.7, "khat 0.499 (90% interval 0.40 to 0.60) is below 0.5."),
+        (0.4, 0.7, "khat 0.40 (90% interval 0.40 to 0.60) is below 0.5."),
+    ],
+)
+def test_khat_is_told_from_the_cutoff_that_it_is_below(khat, threshold, sentence):
+    finding = KhatGood(khat, 0.4, 0.6, threshold, 1000)
+    assert finding.sentence == f"The approximation is good: {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("khat", "threshold", "end"),
+    [
+        (0.698, 0.6957, "khat 0.698 (90% interval 0.60 to 0.80) is above the threshold 0.696"),
+        (0.69571, 0.6957, "khat 0.6957 (90% interval 0.60 to 0.80) is above the threshold 0.6957"),
+        (0.75, 0.6957, "khat 0.75 (90% interval 0.60 to 0.80) is above the threshold 0.70"),
+    ],
+)
+def test_khat_is_told_from_the_threshold_that_it_is_above(khat, threshold, end):
+    finding = KhatHigh(khat, 0.6, 0.8, threshold, 1900, 2000.0, ())
+    assert finding.sentence == f"The approximation is not reliable: {end} for 1900 draws."
+
+
+@pytest.mark.parametrize(("num_zero", "verb"), [(1, "lies"), (2, "lie")])
+def test_one_draw_lies_where_p_is_zero(num_zero, verb):
+    sentence = DrawsWherePIsZero(num_zero, 9).sentence
+    assert sentence == f"{num_zero} of 9 draws {verb} where p is zero."

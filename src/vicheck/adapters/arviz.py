@@ -77,7 +77,10 @@ def from_arviz(data: Any) -> Draws:
     """
     if isinstance(data, str | Path):
         return _from_file(Path(data))
-    return _from_groups(data, "the data")
+    try:
+        return _from_groups(data, "the data")
+    except UnreadableError as error:
+        raise InputFileError(f"the data {error}") from error
 
 
 def group_names(data: Any) -> dict[str, tuple[str, ...]]:
@@ -171,7 +174,10 @@ def _arrays(data: Any, group: str, where: str, most_bytes: float) -> dict[str, N
     try:
         variables = data[group].data_vars
     except (KeyError, TypeError, AttributeError):
-        raise InputFileError(f"{where} has no group {group!r}: expected ArviZ data") from None
+        raise InputFileError(
+            f"{where} has no group {group!r}: expected ArviZ data with draws in posterior, and "
+            "their log_p and log_q in sample_stats"
+        ) from None
     chosen = {
         str(name): array
         for name, array in variables.items()

@@ -12,7 +12,7 @@ import numpy as np
 from vicheck.adapters.distributions import named
 from vicheck.adapters.log_density import from_log_density
 from vicheck.adapters.precision import in_double
-from vicheck.draws import Approximation, Draws
+from vicheck.draws import Approximation, Draws, require_function
 from vicheck.errors import require_extra
 from vicheck.evaluation import log_densities
 from vicheck.model import Model, double_precision
@@ -42,11 +42,9 @@ class _State(Approximation):
                 draws = fullrank_vi.sample(key, state, num_draws)
                 log_q_of = fullrank_vi.generate_fullrank_logdensity(state.mu, state.chol_params)
                 log_q, kind = log_densities(log_q_of, draws, num_draws), "full rank VI"
-            elif isinstance(state, pathfinder.PathfinderState):
+            else:
                 draws, log_q = pathfinder.sample(key, state, num_draws)
                 kind = "Pathfinder"
-            else:
-                raise TypeError(_refusal(state))
             log_p = log_densities(self.log_density, draws, num_draws)
         return Draws(
             named(draws),
@@ -63,6 +61,8 @@ def draws_of_state(
 ) -> Draws:
     """Draw from what a state describes, with both log densities, in float64."""
     require_extra("blackjax")
+    require_function("log_density", log_density)
+    _require_state(state)
     with double_precision():
         state = in_double(state)
     return _State(state, log_density).draws(num_draws, seed)
@@ -76,7 +76,13 @@ def _model_of(log_density: Callable[[Any], Any], draws: Any) -> Model | None:
     return from_log_density(log_density, jax.tree.map(lambda leaf: np.asarray(leaf)[0], draws))
 
 
-def _refusal(state: Any) -> str:
+def _require_state(state: Any) -> None:
+    """Raise `TypeError` for anything but a state that has a density."""
+    from blackjax.vi import fullrank_vi, meanfield_vi, pathfinder
+
+    known = (meanfield_vi.MFVIState, fullrank_vi.FRVIState, pathfinder.PathfinderState)
+    if isinstance(state, known):
+        return
     name = type(state).__name__
     reasons = {
         "MultipathfinderState": "its draws come from several paths at once: check the paths' own "
@@ -84,6 +90,5 @@ def _refusal(state: Any) -> str:
         "SVGDState": "particles have no density",
         "SchrodingerFollmerState": "its draws have no density",
     }
-    return f"state must be a {_KNOWN} of BlackJAX, got {name}" + (
-        f": {reasons[name]}" if name in reasons else ""
-    )
+    reason = f": {reasons[name]}" if name in reasons else ""
+    raise TypeError(f"state must be a {_KNOWN} of BlackJAX, got {name}{reason}")

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from vicheck.draws import Approximation, Draws
+from vicheck.draws import Approximation, Draws, require_function
 from vicheck.evaluation import log_densities
 from vicheck.model import double_precision
 
@@ -46,6 +46,7 @@ def draws_of_distribution(
     for method in ("sample", "log_prob"):
         if not callable(getattr(q, method, None)):
             raise TypeError(f"q must have a method {method}, which {type(q).__name__} lacks")
+    require_function("log_density", log_density)
     return _Distribution(q, log_density).draws(num_draws, seed)
 
 

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from vicheck.errors import ModelError
+from vicheck.draws import require_function
+from vicheck.errors import ModelError, described, not_in_jax
 from vicheck.model import (
     Data,
     Layout,
@@ -49,6 +50,7 @@ def from_log_density(
     >>> float(model.log_density([1.0, 1.0, 0.0]))
     -1.0
     """
+    require_function("log_density", log_density)
     named = isinstance(example, Mapping)
     parts = (
         {name: np.shape(value) for name, value in example.items()}
@@ -93,10 +95,18 @@ class _DensityProgram(Program):
         with double_precision():
             try:
                 value = jax.eval_shape(self.log_density, jnp.zeros(self.dim), data)
+            except jax.errors.JAXTypeError as error:
+                raise ModelError(not_in_jax("log_density", error)) from error
+            except KeyError as error:
+                raise ModelError(
+                    f"log_density asks for {error}, but example has: "
+                    f"{', '.join(name for name, _ in self.layout)}"
+                    + (f"; and data: {', '.join(data)}" if data else "")
+                ) from error
             except (TypeError, ValueError) as error:
                 shapes = ", ".join(f"{name} {np.shape(item)}" for name, item in data.items())
                 raise ModelError(
                     f"log_density cannot take data of shapes {shapes or 'none'}: {error}"
                 ) from error
         if getattr(value, "shape", None) != ():
-            raise ModelError(f"log_density must return a scalar, got {value}")
+            raise ModelError(f"log_density must return a scalar, got {described(value)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -71,7 +72,7 @@ def refuse_unsuitable(
     if not isinstance(model, Model):
         raise TypeError(
             f"model must be a vicheck Model, got {type(model).__name__}: make one with "
-            "vicheck.from_numpyro"
+            "vicheck.from_numpyro, from_pymc or from_stan"
         )
     for name, value, least in (
         ("num_datasets", num_datasets, 1),
@@ -93,6 +94,7 @@ def refuse_unsuitable(
         return
     if not callable(fit):
         raise TypeError(f"fit must be a function of data and seed, got {type(fit).__name__}")
+    _require_two_arguments(fit)
     if of_own_fits:
         raise TypeError(
             f"vsbc got both fit and {', '.join(of_own_fits)}, which a function given as fit= would "
@@ -103,6 +105,21 @@ def refuse_unsuitable(
             "posterior=True goes with vicheck's own fits: a function given as fit= knows nothing "
             "of data that come twice"
         )
+
+
+def _require_two_arguments(fit: Any) -> None:
+    """Raise when a function cannot be called with data and a seed: every fit would fail."""
+    try:
+        signature = inspect.signature(fit)
+    except (TypeError, ValueError):  # some functions written in C have no signature
+        return
+    try:
+        signature.bind({}, 0)
+    except TypeError as error:
+        raise TypeError(
+            f"fit must take two arguments, the data and a seed, got a function of {signature}: "
+            f"{error}"
+        ) from None
 
 
 def plan_fits(

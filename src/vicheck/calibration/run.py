@@ -25,7 +25,7 @@ from vicheck.calibration.planning import (
 )
 from vicheck.calibration.store import Store
 from vicheck.calibration.work import Arrays, Work
-from vicheck.errors import OtherMachineWarning
+from vicheck.errors import ModelError, OtherMachineWarning
 from vicheck.model import Data, Model, double_precision
 from vicheck.quantities import Spec, choose_quantities
 from vicheck.results.calibration import Calibration
@@ -211,7 +211,14 @@ def vsbc(
 
 def _fit_to_observed(model: Model, own: OwnFits, seed: int) -> Any:
     """Return the q whose draws are the truths of all datasets, fitted as a single fit is."""
-    model.require_data()
+    if model.missing:
+        raise ModelError(
+            "posterior=True needs the data that were observed, and the model has none for "
+            f"{', '.join(model.missing)}",
+            hint="give them to the model: vicheck.from_numpyro(function, ..., "
+            + ", ".join(f"{name}={name}" for name in model.missing)
+            + ")",
+        )
     return fit_model(
         model, family=own.family, rank=own.rank, solver=own.solver, seed=seed, **own.given
     ).q

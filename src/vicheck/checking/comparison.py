@@ -59,6 +59,11 @@ def compare(
     from vicheck.vi.families.registry import family_names
     from vicheck.vi.fitting import fit
 
+    if isinstance(candidates, str) or not isinstance(candidates, Iterable):
+        raise TypeError(
+            "candidates must be a list of fits and models, or a dictionary of them by name, got "
+            f"{type(candidates).__name__}: write [candidate]"
+        )
     if not isinstance(candidates, Mapping):
         candidates = {f"{index}": candidate for index, candidate in enumerate(candidates)}
     if not candidates:
@@ -81,6 +86,10 @@ def compare(
             continue
         for family in families:
             label = name if len(families) == 1 else f"{name}, {family}"
+            if label in candidates and label != name:
+                raise ValueError(
+                    f"candidates must have other names than the fits of models, got {label!r} twice"
+                )
             subjects[label] = fit(candidate, family=family, seed=seed or 0, **options)
     drawn = [is_drawn_from(subject) for subject in subjects.values()]
     for name, value in (("num_draws", num_draws), ("seed", seed)):

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from vicheck.checking.fitted import convergence_of, pooled_modes, provenance_of
 from vicheck.checking.given import check_given, nan_notes
-from vicheck.draws import Draws, require_count
+from vicheck.draws import Draws, as_numbers, require_count
 from vicheck.results.check import Check
 from vicheck.runtime.interrupts import between_pieces
 from vicheck.stats.growth import khat_growth
@@ -61,9 +61,9 @@ def check(
     quantities
         What to report on: names as ArviZ prints them (``theta``, ``theta[0]``) and
         ``log_likelihood``; or a dictionary of functions, each from the dictionary of parameters of
-        one draw, and the data as an optional second argument, to a scalar or array (define them
-        once: code is compiled for each function). By default every parameter on its own scale and
-        everything the model derives from them.
+        one draw, and the data as an optional second argument, to a scalar or array. For a fit of
+        vicheck's own they are compiled: write them with ``jax.numpy``, and define them once. By
+        default every parameter on its own scale and everything the model derives from them.
     reference
         Draws by NUTS from `vicheck.reference`: adds true errors to ``moments``.
     test_data
@@ -99,6 +99,7 @@ def check(
         num_draws = require_count("num_draws", num_draws)
     if seed is not None:
         seed = require_count("seed", seed, 0)
+    _require_reference(reference)
     if isinstance(what, Fit):
         count = _NUM_DRAWS if num_draws is None else num_draws
         return _check_fit(what, count, quantities, reference, test_data, seed or 0)
@@ -155,7 +156,7 @@ def check_draws(
     >>> print(checked.verdict)
     The approximation is good: khat 0.33 (90% interval 0.20 to 0.45) is below 0.5.
     """
-    p, q = as_vector(log_p), as_vector(log_q)
+    p, q = as_vector(log_p, "log_p"), as_vector(log_q, "log_q")
     if p.size != q.size:
         raise ValueError(f"log_p and log_q must have one value per draw, got {p.size} and {q.size}")
     arrays = _named(draws, names, p.size)
@@ -232,6 +233,16 @@ def _with_truth(checked: Check, reference: Reference) -> Check:
     if reference.caution:
         notes.append(f"The reference itself is doubtful: {reference.caution}.")
     return replace(checked, extra=columns, notes=tuple(notes))
+
+
+def _require_reference(reference: Any) -> None:
+    from vicheck.results.reference import Reference
+
+    if reference is not None and not isinstance(reference, Reference):
+        raise TypeError(
+            "reference must be what vicheck.reference(model) returned, got "
+            f"{type(reference).__name__}"
+        )
 
 
 def is_drawn_from(what: Any) -> bool:
@@ -313,8 +324,8 @@ def _named(
             raise ValueError("names go with an array; a dictionary of draws has its own")
         if not draws:
             raise ValueError("draws must hold at least one array, got an empty dictionary")
-        return {name: np.asarray(array, float) for name, array in draws.items()}
-    array = np.asarray(draws, float)
+        return {name: as_numbers(name, array) for name, array in draws.items()}
+    array = as_numbers("draws", draws)
     if array.ndim == 2 and not array.shape[1]:
         raise ValueError(f"draws must have at least one column, got shape {array.shape}")
     if array.ndim != 2 or len(array) != num_draws:

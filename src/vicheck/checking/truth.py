@@ -48,7 +48,8 @@ def errors_against(reference: Reference, checked: Check) -> dict[str, dict[str, 
             f"{reference.z.shape[-1]}"
         )
     common = [name for name in checked.names if name in truth.index]
-    if not common and model is None:
+    parameters = {str(name).partition("[")[0] for name in truth.index}
+    if not common and (model is None or parameters.isdisjoint(dict(model.program.layout))):
         raise ValueError(
             "reference must be of the same model, but shares no quantity with the draws: it has "
             f"{', '.join(map(str, truth.index[:5]))}, the draws have {', '.join(checked.names[:5])}"

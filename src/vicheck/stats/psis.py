@@ -173,33 +173,35 @@ def _run(
     return _Run(smoothed, rows.shape[1], length, batch)
 
 
-def as_vector(log_ratios: ArrayLike) -> NDArray[np.float64]:
+def as_vector(log_ratios: ArrayLike, name: str = "log_ratios") -> NDArray[np.float64]:
     """Return one vector of log ratios in float64, or raise as `psis` does."""
-    rows, batch = _as_rows(log_ratios)
+    rows, batch = _as_rows(log_ratios, name)
     if batch:
-        raise ValueError(f"log_ratios must have shape (S,), got shape {(*batch, rows.shape[1])}")
+        raise ValueError(f"{name} must have shape (S,), got shape {(*batch, rows.shape[1])}")
     return np.asarray(rows[0], dtype=np.float64)
 
 
-def _as_rows(log_ratios: ArrayLike) -> tuple[NDArray[Any], tuple[int, ...]]:
+def _as_rows(
+    log_ratios: ArrayLike, name: str = "log_ratios"
+) -> tuple[NDArray[Any], tuple[int, ...]]:
     """Return a matrix with one vector in each row, and the shape of the batch."""
     if isinstance(log_ratios, np.ma.MaskedArray):
         raise TypeError(
-            "log_ratios must not be a masked array: drop the masked draws or fill them with -inf"
+            f"{name} must not be a masked array: drop the masked draws or fill them with -inf"
         )
     try:
         array = np.asarray(log_ratios)
     except ValueError as error:
         raise ValueError(
-            f"log_ratios must be an array of shape (S,) or (..., S), got rows of unequal length "
+            f"{name} must be an array of shape (S,) or (..., S), got rows of unequal length "
             f"({error})"
         ) from None
     if array.dtype.kind not in "fiu":
-        raise TypeError(f"log_ratios must be real numbers, got dtype {array.dtype}")
+        raise TypeError(f"{name} must be real numbers, got dtype {array.dtype}")
     if array.ndim == 0:
-        raise ValueError("log_ratios must have shape (S,) or (..., S), got a single number")
+        raise ValueError(f"{name} must have shape (S,) or (..., S), got a single number")
     if array.size == 0:
-        raise ValueError(f"log_ratios must not be empty, got shape {array.shape}")
+        raise ValueError(f"{name} must not be empty, got shape {array.shape}")
     return array.reshape(-1, array.shape[-1]), array.shape[:-1]
 
 

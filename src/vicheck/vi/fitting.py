@@ -6,6 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from vicheck.errors import ArgumentError
 from vicheck.model import Model, double_precision
 from vicheck.results.fit import Fit
 from vicheck.runtime.interrupts import between_pieces
@@ -33,7 +36,8 @@ def fit(
     Parameters
     ----------
     model
-        From `vicheck.from_numpyro` or `vicheck.from_log_density`.
+        From `vicheck.from_numpyro`, `vicheck.from_pymc`, `vicheck.from_stan` or
+        `vicheck.from_log_density`.
     data
         Named arrays that replace the model's own; of the same shapes, nothing is compiled again.
     family
@@ -72,9 +76,11 @@ def fit(
     """
     if not isinstance(model, Model):
         raise TypeError(
-            f"model must be a vicheck Model, got {type(model).__name__}: "
-            "make one with vicheck.from_numpyro or vicheck.from_log_density"
+            f"model must be a vicheck Model, got {type(model).__name__}: make one with "
+            "vicheck.from_numpyro, from_pymc, from_stan or from_log_density"
         )
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
+        raise ArgumentError("seed", f"must be an integer from 0 on, got {seed!r}")
     solver_with_options = make_solver(solver, options)
     model = model.given(data)
     model.require_data()

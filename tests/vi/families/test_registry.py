@@ -25,6 +25,7 @@ KIND_ERRORS = {
     "name": (("fullrank", 3, None), "family must be one of mean_field, full_rank, low_rank"),
     "rank elsewhere": (("mean_field", 3, 2), "rank goes with family='low_rank', got"),
     "rank zero": (("low_rank", 3, 0), "rank must lie between 1 and the 3 parameters, got 0"),
+    "rank no number": (("low_rank", 3, "2"), "rank must be an integer, got '2'"),
     "rank too large": (("low_rank", 3, 4), "rank must lie between 1 and the 3 parameters, got 4"),
     "too many": (("full_rank", 5000, None), "at most 2000 parameters, the model has 5000"),
 }

@@ -22,7 +22,7 @@ from vicheck.adapters.numpyro.models import from_numpyro
 from vicheck.adapters.numpyro.program import NumpyroProgram
 from vicheck.adapters.numpyro.traces import WholePlates, tracing
 from vicheck.adapters.precision import in_double
-from vicheck.draws import Approximation, Draws
+from vicheck.draws import Approximation, Draws, require_function
 from vicheck.errors import ARGUMENTS_DO_NOT_FIT, ModelError
 from vicheck.evaluation import SEPARATE_CHUNKS, chunk_size, evaluate_in_chunks, kept_draws
 from vicheck.model import Data, Model, double_precision
@@ -43,6 +43,8 @@ def draws_of_guide(
     seed: int,
 ) -> Draws:
     """Draw from a guide with fitted parameters, with both log densities, in float64."""
+    require_function("model", model)
+    require_function("guide", guide)
     values, losses = _params_of(params)
     with double_precision():
         fixed = in_double(values)

@@ -77,9 +77,6 @@ class _Fitted(Approximation):
             return self._as_family()
 
     def _as_family(self) -> Family:
-        from vicheck.vi.families.full_rank import FullRank
-        from vicheck.vi.families.mean_field import MeanField
-
         size = self.target.dim
         loc, covariance = np.zeros(size), np.zeros((size, size))
         columns: dict[str, Floats] = {}
@@ -93,8 +90,18 @@ class _Fitted(Approximation):
         order = _joined(self.target, columns)[0].astype(int)
         loc, covariance = loc[order], covariance[np.ix_(order, order)]
         if all(part.scale.ndim == 1 for part in self.parts):
-            return MeanField(jnp.asarray(loc), jnp.asarray(np.log(np.diagonal(covariance)) / 2.0))
-        return FullRank(jnp.asarray(loc), jnp.asarray(_root(covariance)))
+            log_sd = np.log(np.diagonal(covariance)) / 2.0
+            return _member("mean_field", loc, log_sd)
+        return _member("full_rank", loc, _root(covariance))
+
+
+def _member(name: str, *parameters: Floats) -> Family:
+    """Return a member of one of vicheck's own families."""
+    from vicheck.vi.families.registry import entry_of
+
+    family: Any = entry_of(name).load()
+    member: Family = family(*map(jnp.asarray, parameters))
+    return member
 
 
 def draws_of_group_approximation(

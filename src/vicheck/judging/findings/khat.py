@@ -37,11 +37,21 @@ class _Khat(Evidence):
 
     @property
     def _value(self) -> str:
-        return f"khat {show(self.khat)} (90% interval {show(self.low)} to {show(self.high)})"
+        khat = f"{self.khat:.{self._digits}f}" if self._digits > 2 else show(self.khat)
+        return f"khat {khat} (90% interval {show(self.low)} to {show(self.high)})"
 
     @property
     def _threshold(self) -> str:
-        return f"the threshold {self.threshold:.2f} for {self.num_draws} draws"
+        return f"the threshold {self.threshold:.{self._digits}f} for {self.num_draws} draws"
+
+    @property
+    def _digits(self) -> int:
+        """Decimals that tell khat from what it is compared with, where two would not."""
+        for digits in (2, 3):
+            khat = f"{self.khat:.{digits}f}"
+            if khat not in (f"{GOOD_BELOW:.{digits}f}", f"{self.threshold:.{digits}f}"):
+                return digits
+        return 4
 
 
 class _OutvotedKhat(Evidence):
@@ -221,4 +231,5 @@ class DrawsWherePIsZero(Evidence):
 
     @property
     def sentence(self) -> str:
-        return f"{self.num_zero} of {self.num_draws} draws lie where p is zero."
+        lie = "lies" if self.num_zero == 1 else "lie"
+        return f"{self.num_zero} of {self.num_draws} draws {lie} where p is zero."

@@ -43,6 +43,8 @@ class FitsConverged(Evidence):
 
     @property
     def sentence(self) -> str:
+        if self.num_fits == 1:
+            return "The fit has converged."
         return f"All {self.num_fits} fits have converged."
 
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from vicheck.errors import ArgumentError
@@ -246,6 +247,8 @@ def kind_of(name: str, dim: int, rank: int | None) -> Kind:
     if entry.default_rank is None:
         return Kind(entry)
     rank = min(entry.default_rank, dim) if rank is None else rank
+    if not isinstance(rank, Integral):
+        raise ArgumentError("rank", f"must be an integer, got {rank!r}")
     if not 1 <= rank <= dim:
         raise ArgumentError("rank", f"must lie between 1 and the {dim} parameters, got {rank}")
     return Kind(entry, rank)
