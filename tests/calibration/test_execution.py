@@ -374,7 +374,10 @@ def finished(tmp_path_factory):
         ({"quantities": ["theta[0]"]}, r"quantities\[1\]: the store has .*this run nothing"),
         ({"model": scaled(1.5)}, 'model: the store has ".*this run "'),
         ({"fit": partial(draw_exactly, shift=1.0)}, 'fit: the store has ".*draw_exactly'),
-        ({"fit": draw_dying}, 'fit: the store has ".*draw_exactly .*this run ".*draw_dying'),
+        (
+            {"fit": partial(draw_dying, marker="never touched")},
+            'fit: the store has ".*draw_exactly .*this run ".*draw_dying',
+        ),
         ({"fit": None}, 'fit: the store has ".*draw_exactly .*this run null'),
         ({"fit": None, "family": "full_rank"}, 'family: the store has null, this run "full_rank"'),
     ],

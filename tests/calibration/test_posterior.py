@@ -95,7 +95,10 @@ def test_one_by_one_is_the_same_up_to_rounding(full_rank):
 
 
 def test_missing_data_are_asked_for():
-    with pytest.raises(vicheck.ModelError, match="the model has no data for y"):
+    with pytest.raises(
+        vicheck.ModelError,
+        match="posterior=True needs the data that were observed, and the model has none for y",
+    ):
         run(pair_model())
 
 
