@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vicheck.model import Model
     from vicheck.vi.families.family import Family
 
-__all__ = ["Approximation", "Draws", "as_numbers", "require_count", "require_function"]
+__all__ = ["Approximation", "Draws", "as_numbers", "require_function"]
 
 Floats = NDArray[np.float64]
 
@@ -109,11 +109,3 @@ def require_function(name: str, value: object) -> None:
     """Raise unless an argument is a function, or can be called like one."""
     if not callable(value):
         raise TypeError(f"{name} must be a function, got {type(value).__name__}")
-
-
-def require_count(name: str, value: object, least: int = 1) -> int:
-    """Return an integer argument, or raise when it is none or too small."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        what = "a positive integer" if least == 1 else f"an integer from {least} on"
-        raise ValueError(f"{name} must be {what}, got {value!r}")
-    return int(value)

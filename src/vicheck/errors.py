@@ -1,8 +1,10 @@
-"""Exceptions and warnings of vicheck, and the check for optional dependencies."""
+"""Exceptions and warnings of vicheck, and checks of arguments and optional dependencies."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.util import find_spec
+from numbers import Integral
 from typing import Any
 
 __all__ = [
@@ -23,6 +25,8 @@ __all__ = [
     "UnreadableError",
     "described",
     "not_in_jax",
+    "refuse_unused",
+    "require_count",
     "require_extra",
 ]
 
@@ -155,6 +159,25 @@ def not_in_jax(name: str, error: Exception) -> str:
         f"{name} must be written in JAX: use jax.numpy in place of numpy, and jnp.where in place "
         f"of if ({type(error).__name__}: {str(error).splitlines()[0].rstrip('.')})"
     )
+
+
+def require_count(name: str, value: object, least: int = 1) -> int:
+    """Return an integer argument, or raise when it is none or too small."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        what = "a positive integer" if least == 1 else f"an integer from {least} on"
+        raise ArgumentError(name, f"must be {what}, got {value!r}")
+    return int(value)
+
+
+def refuse_unused(arguments: Mapping[str, object], what: str) -> None:
+    """Raise for arguments that were given, and so are not None, although they have no effect."""
+    names = [name for name, value in arguments.items() if value is not None]
+    if names:
+        plural = len(names) > 1
+        raise TypeError(
+            f"{' and '.join(names)} {'do' if plural else 'does'} not apply to {what}: leave "
+            f"{'them' if plural else 'it'} out"
+        )
 
 
 def require_extra(extra: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from vicheck.draws import Draws
-from vicheck.errors import InputFileError
+from vicheck.errors import InputFileError, refuse_unused
 
 __all__ = ["ACCEPTED", "can_draw_from", "draws_of"]
 
@@ -68,7 +68,7 @@ def draws_of(what: Any, num_draws: int | None, seed: int | None) -> Draws:
                 f"{what} is not a file that can be checked: its name must end in "
                 f"{', '.join(_FILES)} or .npz"
             )
-        _refuse(f"the draws in {what}", num_draws=num_draws, seed=seed)
+        refuse_unused({"num_draws": num_draws, "seed": seed}, f"the draws in {what}")
         return read(Path(what))
     for root in _roots_of(type(what)):
         if root in _LIBRARIES:
@@ -101,7 +101,7 @@ def _of_cmdstanpy(fit: Any, num_draws: int | None, seed: int | None) -> Draws:
     from vicheck.adapters.stan.cmdstanpy import draws_of_cmdstanpy
 
     drawn = draws_of_cmdstanpy(fit)
-    _refuse("the draws that Stan has written", num_draws=num_draws, seed=seed)
+    refuse_unused({"num_draws": num_draws, "seed": seed}, "the draws that Stan has written")
     return drawn
 
 
@@ -113,7 +113,7 @@ def _of_tree(tree: Any, num_draws: int | None, seed: int | None) -> Draws:
     if _is_fitted(groups) or _PATHFINDER in groups.get("sample_stats", ()):
         return _of_pymc(tree, num_draws, seed)
     drawn = from_arviz(tree)
-    _refuse("the draws of ArviZ data", num_draws=num_draws, seed=seed)
+    refuse_unused({"num_draws": num_draws, "seed": seed}, "the draws of ArviZ data")
     return drawn
 
 
@@ -141,13 +141,6 @@ _FILES: dict[str, Callable[[Path], Draws]] = {
     ".nc": _arviz_file,
     ".zarr": _arviz_file,
 }
-
-
-def _refuse(what: str, **arguments: Any) -> None:
-    """Raise for arguments that were given although they have no effect."""
-    for name, value in arguments.items():
-        if value is not None:
-            raise TypeError(f"{name} does not apply to {what}: leave it out")
 
 
 def _roots_of(kind: type) -> list[str]:

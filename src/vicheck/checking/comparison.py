@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from vicheck.checking.run import check, is_drawn_from
+from vicheck.errors import refuse_unused
 from vicheck.results.check import Check
 from vicheck.results.comparison import Comparison
 
@@ -92,12 +93,9 @@ def compare(
                 )
             subjects[label] = fit(candidate, family=family, seed=seed or 0, **options)
     drawn = [is_drawn_from(subject) for subject in subjects.values()]
-    for name, value in (("num_draws", num_draws), ("seed", seed)):
-        if value is not None and not any(drawn):
-            raise TypeError(
-                f"{name} does not apply to draws that are there already, and no candidate can be "
-                "drawn from: leave it out"
-            )
+    if not any(drawn):
+        what = "draws that are there already, and no candidate can be drawn from"
+        refuse_unused({"num_draws": num_draws, "seed": seed}, what)
     checks = {
         name: _checked(subject, can_draw, num_draws, seed)
         for (name, subject), can_draw in zip(subjects.items(), drawn, strict=True)

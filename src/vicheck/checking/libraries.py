@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from vicheck.checking.run import check
-from vicheck.draws import require_count
+from vicheck.errors import require_count
 
 if TYPE_CHECKING:
     from vicheck.quantities import Spec

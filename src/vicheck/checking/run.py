@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from vicheck.checking.fitted import convergence_of, pooled_modes, provenance_of
 from vicheck.checking.given import check_given, nan_notes
-from vicheck.draws import Draws, as_numbers, require_count
+from vicheck.draws import Draws, as_numbers
+from vicheck.errors import refuse_unused, require_count
 from vicheck.results.check import Check
 from vicheck.runtime.interrupts import between_pieces
 from vicheck.stats.growth import khat_growth
@@ -105,11 +106,11 @@ def check(
         return _check_fit(what, count, quantities, reference, test_data, seed or 0)
     if _is_saved(what):
         given = {"num_draws": num_draws, "quantities": quantities, "reference": reference}
-        _refuse(given | {"test_data": test_data, "seed": seed}, f"{what}, a saved check")
+        refuse_unused(given | {"test_data": test_data, "seed": seed}, f"{what}, a saved check")
         return Check.load(what)
-    _refuse({"test_data": test_data}, "a fit that was made elsewhere")
+    refuse_unused({"test_data": test_data}, "a fit that was made elsewhere")
     if isinstance(what, Draws):
-        _refuse({"num_draws": num_draws, "seed": seed}, "draws that are there already")
+        refuse_unused({"num_draws": num_draws, "seed": seed}, "draws that are there already")
         drawn = what
     else:
         drawn = draws_of(what, num_draws, seed)
@@ -258,17 +259,6 @@ def is_drawn_from(what: Any) -> bool:
 def _is_saved(what: Any) -> bool:
     """Whether something is the path of a file that `Check.save` writes."""
     return isinstance(what, str | os.PathLike) and Path(what).suffix == ".npz"
-
-
-def _refuse(arguments: Mapping[str, Any], what: str) -> None:
-    """Raise for arguments that were given although they have no effect."""
-    names = [name for name, value in arguments.items() if value is not None]
-    if names:
-        plural = len(names) > 1
-        raise TypeError(
-            f"{' and '.join(names)} {'do' if plural else 'does'} not apply to {what}: leave "
-            f"{'them' if plural else 'it'} out"
-        )
 
 
 def _notes_on(fit: Fit) -> tuple[str, ...]:

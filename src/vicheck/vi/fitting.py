@@ -6,9 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from vicheck.errors import ArgumentError
+from vicheck.errors import require_count
 from vicheck.model import Model, double_precision
 from vicheck.results.fit import Fit
 from vicheck.runtime.interrupts import between_pieces
@@ -79,8 +77,7 @@ def fit(
             f"model must be a vicheck Model, got {type(model).__name__}: make one with "
             "vicheck.from_numpyro, from_pymc, from_stan or from_log_density"
         )
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
-        raise ArgumentError("seed", f"must be an integer from 0 on, got {seed!r}")
+    require_count("seed", seed, 0)
     solver_with_options = make_solver(solver, options)
     model = model.given(data)
     model.require_data()

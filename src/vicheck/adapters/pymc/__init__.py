@@ -11,8 +11,8 @@ from typing import Any
 
 import xarray as xr
 
-from vicheck.draws import Draws, require_count
-from vicheck.errors import ModelError, require_extra
+from vicheck.draws import Draws
+from vicheck.errors import ModelError, require_count, require_extra
 from vicheck.model import Model
 
 __all__ = ["draws_of_approximation", "from_pymc"]

@@ -17,6 +17,7 @@ from pymc.variational.approximations import FullRankGroup, MeanFieldGroup
 from vicheck.adapters.pymc.compiling import run_quickly
 from vicheck.adapters.pymc.program import model_of
 from vicheck.draws import Approximation, Draws
+from vicheck.errors import refuse_unused
 from vicheck.evaluation import chunk_size, evaluate_in_chunks, kept_draws, rows_in_chunks
 from vicheck.model import Model, double_precision
 from vicheck.vi.families.family import Family
@@ -142,12 +143,8 @@ def draws_of_result(result: Any, num_draws: int | None, seed: int | None) -> Dra
         dadvi = _fitted(_context(), [part], "mean-field fit", "DADVI of pymc-extras")
         return dadvi.draws(num_draws, seed)
     if "sample_stats" in groups and "paths_lbfgs_niter" in groups["sample_stats"]:
-        for name, value in (("num_draws", num_draws), ("seed", seed)):
-            if value is not None:
-                raise TypeError(
-                    f"{name} does not apply to a result of Pathfinder, which holds its own draws "
-                    "and not what they come from: leave it out"
-                )
+        what = "a result of Pathfinder, which holds its own draws and not what they come from"
+        refuse_unused({"num_draws": num_draws, "seed": seed}, what)
         return _of_paths(groups["sample_stats"])
     raise TypeError(
         f"approx must be a fit whose density is known, got a result with the groups "

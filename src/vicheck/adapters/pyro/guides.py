@@ -32,8 +32,8 @@ from vicheck.adapters.pyro.sites import (
     rounding_of,
     samples_of_both,
 )
-from vicheck.draws import Approximation, Draws, require_count
-from vicheck.errors import ModelError, require_extra
+from vicheck.draws import Approximation, Draws
+from vicheck.errors import ModelError, require_count, require_extra
 from vicheck.evaluation import TORCH_BATCHES, chunk_size, evaluate_in_chunks, kept_draws
 
 __all__ = ["draws_of_guide"]
