@@ -85,6 +85,14 @@ class Program(Traced, abc.ABC):
     def log_density(self, z: jax.Array, data: Data) -> jax.Array:
         """Log joint density at z, the Jacobian of the constraints included."""
 
+    def density_on_host(self, data: Data) -> Callable[[Any], tuple[Any, Any]] | None:
+        """Return a function that computes log densities and gradients on the host, or None.
+
+        From points, shape ``(n, d)``, it makes arrays of shapes ``(n,)`` and ``(n, d)``. Only for
+        programs that JAX would have to ask the host for them.
+        """
+        return None
+
     @abc.abstractmethod
     def constrain(self, z: jax.Array, data: Data) -> dict[str, jax.Array]:
         """Return parameters on their own scale, and quantities the model derives from them."""

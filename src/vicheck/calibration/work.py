@@ -143,7 +143,7 @@ class Work:
             with ThreadPoolExecutor(1) as pool:
                 compiling = pool.submit(compile_fits)
                 truth, _ = jax.device_get(self._simulate(seeds))
-                q = jax.tree.map(np.zeros_like, begin(kind, truth, 1).q)
+                q = begin(kind, truth, 1).q
                 assess(
                     program, self.quantities, q, truth, own, shared, seeds, self.settings.num_draws
                 )

@@ -96,8 +96,7 @@ def compiled(*uses: str) -> Callable[[_F], _F]:
         shared = names.index("data" if "data" in names else "shared") - 1
         own = names.index("own") - 1 if "own" in names else None
 
-        @wraps(function)
-        def call(what: Any, *args: Any) -> Any:
+        def prepared(what: Any, *args: Any) -> Callable[..., Any]:
             subject, *parts = what if isinstance(what, tuple) else (what,)
             data, shapes = args[shared], _shapes_of(args)
             if own is not None:
@@ -111,8 +110,14 @@ def compiled(*uses: str) -> Callable[[_F], _F]:
                 whole = partial(function, what)
                 computed = [subject.cached_computation(key, lambda: (whole, _abstract(args)))]
             static = _Static(function, tuple(computed), shapes, is_large(subject, data), what)
-            return _CODE.code_for(static)(static, *args)
+            return partial(_CODE.code_for(static), static)
 
+        @wraps(function)
+        def call(what: Any, *args: Any) -> Any:
+            return prepared(what, *args)(*args)
+
+        # For many calls with arrays of the same shapes: what is computed is looked at once.
+        call.prepared = prepared  # type: ignore[attr-defined]
         return cast(_F, call)
 
     return decorate

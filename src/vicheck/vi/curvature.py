@@ -1,55 +1,62 @@
-"""The curvature of a posterior: where a fit starts, and in which units it moves."""
+"""The curvature of a posterior: where a fit starts, and in which units it moves.
+
+Second derivatives are differences of gradients: nothing more has to be compiled, and densities that
+have no second derivatives, such as Stan's, need no way of their own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from numpy.typing import NDArray
 
-from vicheck.model import Data, Program
-from vicheck.runtime.compiling import is_large
-from vicheck.vi.modes import climb_to_mode
+from vicheck.vi.density import ROWS, Density, Lanes
+from vicheck.vi.quasi_newton import minimise
 
-__all__ = ["FLATTEST", "Curvature", "climb"]
+__all__ = ["FLATTEST", "Curvature", "climb", "climb_to_mode"]
+
+Floats = NDArray[np.float64]
 
 FLATTEST = 1e-10
 """Second derivatives below it are raised to it where no better bound is known."""
 _PROBES = 8
 _FRACTIONS = 4.0 ** -np.arange(8.0)
 """Fractions of a Newton step that are tried, the whole step first."""
-_TOGETHER = 40
-"""Most columns of a Hessian that are computed together: more would not fit a cache."""
 _LEAST_GAIN = 1e-3
 """In nats; Newton's method stops there, and variational inference continues."""
+_FIRST_DIFFERENCE = 1e-3
+"""Distance of the first differences, in units of z."""
+_DIFFERENCE = 0.1
+"""Distance of differences, in the scale of the curvature that they find: rounding and higher
+derivatives both change the difference little there."""
+_SHORT, _LONG = 1e-4, 0.5
+"""Between these distances, in that scale, differences are good enough."""
+_TRIES = 4
+"""How often the distance of differences is corrected."""
+_MANY = 64
+"""From this dimension on a Hessian costs more than many steps of a quasi-Newton method."""
+_ARRIVED = 0.1
+"""Gradient, in sds, at which a mode is found."""
+_LONGEST = 100.0
+"""Largest change in one step of a climb, in sds."""
 
 
 class Curvature(NamedTuple):
-    """Size of the second derivatives of ``-log_p``, made positive."""
+    """Size of the second derivatives of ``-log_p``, made positive; a leading axis over fits."""
 
     directions: Any
     """A root of the inverse Hessian, ``(d, d)``, or the roots of its diagonal, ``(d,)``."""
     precisions: Any
     """Diagonal of the Hessian."""
-
-
-class _Climb(NamedTuple):
-    z: jax.Array
-    value: jax.Array
-    gradient: jax.Array
-    """Of ``-log_p``."""
-    curvature: Curvature
-    gain: jax.Array
-    num_steps: jax.Array
+    hessian: Any = None
+    """The Hessian of ``-log_p`` as it is, ``(d, d)``; None where only its diagonal is known."""
 
 
 def climb(
-    program: Program, z: jax.Array, data: Data, max_steps: Any, floor: Any, dense: bool = True
-) -> tuple[jax.Array, Curvature]:
-    """Climb the log density from z; return the end and the curvature there.
+    density: Density, lanes: Lanes, z: Floats, max_steps: int, floor: Any, dense: bool = True
+) -> tuple[Floats, Curvature]:
+    """Climb the log density from z, shape ``(l, d)``; return the ends and the curvature there.
 
     By damped Newton steps or, where a Hessian costs more than many gradients, by quasi-Newton steps
     between one Hessian and the next. The end need not be a mode: the climb stops after
@@ -57,98 +64,191 @@ def climb(
     derivatives below ``floor`` are raised to it: where the density is flat, its curvature says
     nothing about scales. Unless ``dense``, the diagonal of the Hessian is estimated, and no more.
     """
-    step = _quasi_newton_steps if dense and is_large(program, data) else _newton_step
-
-    def unfinished(state: _Climb) -> jax.Array:
-        return (state.num_steps <= max_steps) & (state.gain > _LEAST_GAIN)
-
-    def advance(state: _Climb) -> _Climb:
-        # The first round has no step to try, it computes the curvature: this halves compiled code.
-        best, value, arrived = step(program, state, data)
-        better = value > state.value
-        at = jnp.where(better, best, state.z)
-        gradient, curvature = _gradient_and_curvature(program, at, data, floor, dense)
-        gain = jnp.where(arrived, 0.0, value - state.value)
-        gain = jnp.where(state.num_steps == 0, jnp.inf, gain)
-        value = jnp.maximum(state.value, value)
-        return _Climb(at, value, gradient, curvature, gain, state.num_steps + 1)
-
-    roots = jnp.zeros((z.size, z.size) if dense else (z.size,), z.dtype)
-    start = _Climb(
-        z=z,
-        value=jnp.array(-jnp.inf, z.dtype),
-        gradient=jnp.zeros_like(z),
-        curvature=Curvature(roots, jnp.zeros_like(z)),
-        gain=jnp.array(jnp.inf, z.dtype),
-        num_steps=jnp.array(0),
-    )
-    end = lax.while_loop(unfinished, advance, start)
-    return end.z, end.curvature
+    z = z.copy()
+    value, gradient = _at(density, lanes, z)
+    value, gradient = np.where(np.isfinite(value), value, -np.inf), gradient.copy()
+    floor = np.broadcast_to(floor, z.shape)
+    curvature = _curvature(density, lanes, z, floor, dense)
+    going = np.arange(len(lanes))
+    for _ in range(max_steps):
+        some = Curvature(*(part if part is None else part[going] for part in curvature))
+        step = _quasi_newton_steps if dense and z.shape[1] >= _MANY else _newton_step
+        end, reached, slope, arrived = step(density, lanes[going], z[going], gradient[going], some)
+        with np.errstate(invalid="ignore"):
+            gain = reached - value[going]
+        better = gain > 0.0
+        moved = going[better]
+        if not len(moved):
+            break
+        z[moved], value[moved], gradient[moved] = end[better], reached[better], slope[better]
+        fresh = _curvature(density, lanes[moved], z[moved], floor[moved], dense)
+        for part, new in zip(curvature, fresh, strict=True):
+            if part is not None:
+                part[moved] = new
+        going = going[better & ~arrived & (gain > _LEAST_GAIN)]
+        if not len(going):
+            break
+    return z, curvature
 
 
-def _newton_step(program: Program, state: _Climb, data: Data) -> tuple[jax.Array, jax.Array, Any]:
-    """Return the best fraction of a Newton step, the log density there, and False: not a mode."""
-    roots = state.curvature.directions
-    gradient = state.gradient
-    newton = -(roots**2 * gradient if roots.ndim == 1 else roots @ (roots.T @ gradient))
-    trials = state.z + _FRACTIONS[:, None] * newton
-    values = jax.vmap(program.log_density, (0, None))(trials, data)
-    values = jnp.where(jnp.isfinite(values), values, -jnp.inf)
-    best = jnp.argmax(values)
-    return trials[best], values[best], False
+def _newton_step(
+    density: Density, lanes: Lanes, z: Floats, gradient: Floats, curvature: Curvature
+) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
+    """Return the best fraction of a Newton step, value and gradient there, and False: no mode."""
+    roots = curvature.directions
+    if roots.ndim == 2:
+        newton = roots**2 * gradient
+    else:
+        newton = (roots @ (np.swapaxes(roots, 1, 2) @ gradient[..., None]))[..., 0]
+    trials = z[:, None] + _FRACTIONS[:, None] * newton[:, None]
+    values, gradients = density(lanes, trials)
+    values = np.where(np.isfinite(values), values, -np.inf)
+    best = values.argmax(axis=1)
+    each = np.arange(len(z))
+    at_best = (part[each, best] for part in (trials, values, gradients))
+    return (*at_best, np.zeros(len(z), bool))
 
 
 def _quasi_newton_steps(
-    program: Program, state: _Climb, data: Data
-) -> tuple[jax.Array, jax.Array, Any]:
-    """Return a mode or a point on the way, the log density there, and whether it is a mode."""
-    end, arrived = climb_to_mode(program, state.z, state.curvature.directions, data)
-    value = program.log_density(end, data)
-    return end, jnp.where(jnp.isfinite(value), value, -jnp.inf), arrived
+    density: Density, lanes: Lanes, z: Floats, gradient: Floats, curvature: Curvature
+) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
+    """Return a mode or a point on the way, value and gradient there, and whether it is a mode."""
+    end, arrived = climb_to_mode(density, lanes, z, curvature.directions)
+    value, gradient = _at(density, lanes, end)
+    return end, np.where(np.isfinite(value), value, -np.inf), gradient, arrived
 
 
-def _gradient_and_curvature(
-    program: Program, z: jax.Array, data: Data, floor: Any, dense: bool
-) -> tuple[jax.Array, Curvature]:
-    """Return the gradient of ``-log_p`` and the size of its second derivatives.
+def climb_to_mode(
+    density: Density, lanes: Lanes, z: Floats, directions: Floats, max_evaluations: int = 60
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Climb from each row of z, shape ``(l, d)``; return the ends, and which are modes.
+
+    A climb that uses up its evaluations has found none: in a funnel there is none. Directions,
+    shape ``(l, d, d)`` or ``(l, d)``, of length zero lead nowhere. Climbs for the same set of data
+    are evaluated together.
+    """
+    back = np.swapaxes(directions, 1, 2) if directions.ndim == 3 else directions
+
+    def moved(step: Floats, which: NDArray[np.intp]) -> Floats:
+        return z[which] + along(directions[which], step)
+
+    def function(step: Floats, which: NDArray[np.intp]) -> tuple[Floats, Floats]:
+        value, gradient = _at(density, lanes[which], moved(step, which))
+        return -value, -along(back[which], gradient)
+
+    end = minimise(
+        function,
+        np.zeros_like(z),
+        tolerance=_ARRIVED,
+        max_evaluations=max_evaluations,
+        longest=np.full(z.shape[1], _LONGEST),
+    )
+    arrived = np.abs(end.gradient).max(axis=1) < _ARRIVED
+    return moved(end.x, np.arange(len(z))), arrived
+
+
+def along(directions: Floats, step: Floats) -> Floats:
+    """Return steps, shape ``(l, d)``, along scaled axes or along the columns of matrices."""
+    if directions.ndim == 2:
+        return directions * step
+    return np.asarray((directions @ step[..., None])[..., 0])
+
+
+def _at(density: Density, lanes: Lanes, z: Floats) -> tuple[Floats, Floats]:
+    """Return value and gradient at one point for each lane; a lane may come several times."""
+    if len(lanes) > 1 and (lanes == lanes[0]).all():
+        value, gradient = density(lanes[:1], z[None])
+        return value[0], gradient[0]
+    value, gradient = density(lanes, z[:, None])
+    return value[:, 0], gradient[:, 0]
+
+
+def _curvature(density: Density, lanes: Lanes, z: Floats, floor: Floats, dense: bool) -> Curvature:
+    """Return the size of the second derivatives of ``-log_p``.
 
     Negative curvature counts by its size: what matters is the scale on which the density changes.
     """
-    slope = jax.grad(lambda at: -program.log_density(at, data))
     if not dense:
-        probes = jax.random.rademacher(jax.random.key(0), (_PROBES, z.size), z.dtype)
-        gradient, product = jax.linearize(slope, z)
-        diagonal = _bounded(
-            lax.map(lambda probe: probe * product(probe), probes).mean(axis=0), floor
-        )
-        return gradient, Curvature(1.0 / jnp.sqrt(diagonal), diagonal)
-    gradient, product = jax.linearize(slope, z)
-    hessian = _finite(_rows(product, z.size, z.dtype))
+        diagonal = _bounded(_diagonal(density, lanes, z), floor)
+        return Curvature(1.0 / np.sqrt(diagonal), diagonal)
+    hessian = _hessian(density, lanes, z)
     # Scaled to a unit diagonal first: parameters may differ by many orders of magnitude.
-    diagonal = _bounded(jnp.diagonal(hessian), floor)
-    hessian = jnp.where(jnp.eye(z.size, dtype=bool), diagonal, hessian)
-    scale = jnp.sqrt(diagonal)
-    values, vectors = jnp.linalg.eigh(hessian / jnp.outer(scale, scale))
-    values = jnp.maximum(jnp.abs(values), 1e-12)
-    directions = vectors / jnp.sqrt(values) / scale[:, None]
-    precisions = scale**2 * (vectors**2 @ values)
-    return gradient, Curvature(directions, precisions)
+    diagonal = _bounded(np.diagonal(hessian, axis1=1, axis2=2), floor)
+    scale = np.sqrt(diagonal)
+    scaled = hessian / (scale[:, :, None] * scale[:, None, :])
+    entries = np.arange(z.shape[1])
+    scaled[:, entries, entries] = 1.0
+    values, vectors = np.linalg.eigh(scaled)
+    values = np.maximum(np.abs(values), 1e-12)
+    directions = vectors / np.sqrt(values)[:, None, :] / scale[:, :, None]
+    precisions = diagonal * (vectors**2 @ values[..., None])[..., 0]
+    return Curvature(directions, precisions, hessian)
 
 
-def _rows(product: Callable[[jax.Array], jax.Array], size: int, dtype: Any) -> jax.Array:
-    """Return the rows of a matrix from its products, in blocks of equal size."""
-    num_blocks = -(-size // _TOGETHER)
-    width = -(-size // num_blocks)
-    units = jnp.eye(num_blocks * width, size, dtype=dtype)
-    if num_blocks == 1:
-        return jax.vmap(product)(units)
-    rows = lax.map(jax.vmap(product), units.reshape(num_blocks, width, size))
-    return rows.reshape(-1, size)[:size]
+def _hessian(density: Density, lanes: Lanes, z: Floats) -> Floats:
+    """Return Hessians of ``-log_p`` by central differences along the axes, of suitable lengths."""
+    dim = z.shape[1]
+    lengths = _FIRST_DIFFERENCE * np.maximum(1.0, np.abs(z))
+    hessian = np.zeros((len(z), dim, dim))
+    some, axes = np.arange(len(z)), np.arange(dim)
+    for _ in range(_TRIES):
+        hessian[np.ix_(some, axes)] = _rows(density, lanes[some], z[some], lengths[some], axes)
+        diagonal = np.abs(np.diagonal(hessian, axis1=1, axis2=2))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            reach = lengths * np.sqrt(diagonal)
+            better = np.where(diagonal > 0.0, _DIFFERENCE / np.sqrt(diagonal), 100.0 * lengths)
+        poor = ~((reach > _SHORT) & (reach < _LONG)) & (lengths < 1e6)
+        # An axis that is redone for one lane is redone for all that are: arrays stay rectangular.
+        some, axes = np.flatnonzero(poor.any(axis=1)), np.flatnonzero(poor.any(axis=0))
+        if not len(some):
+            break
+        lengths = np.where(poor, np.clip(better, 1e-4 * lengths, 1e4 * lengths), lengths)
+    return 0.5 * (hessian + np.swapaxes(hessian, 1, 2))
 
 
-def _bounded(diagonal: jax.Array, floor: Any) -> jax.Array:
-    return jnp.maximum(jnp.abs(_finite(diagonal)), floor)
+def _rows(
+    density: Density, lanes: Lanes, z: Floats, lengths: Floats, axes: NDArray[np.intp]
+) -> Floats:
+    """Return rows of Hessians of ``-log_p``, zero where they are not finite."""
+    count, dim = z.shape
+    rows = np.empty((count, len(axes), dim))
+    # As many as fill some calls of compiled code; all of them may be too many to hold.
+    width = max(ROWS // 2, 2**21 // max(1, count * dim))
+    for start in range(0, len(axes), width):
+        these = axes[start : start + width]
+        offsets = np.zeros((count, len(these), dim))
+        offsets[:, np.arange(len(these)), these] = lengths[:, these]
+        points = np.concatenate([z[:, None] + offsets, z[:, None] - offsets], axis=1)
+        _, gradients = density(lanes, points)
+        with np.errstate(invalid="ignore"):
+            difference = gradients[:, len(these) :] - gradients[:, : len(these)]
+        rows[:, start : start + len(these)] = difference / (2.0 * lengths[:, these, None])
+    return _finite(rows)
 
 
-def _finite(array: jax.Array) -> jax.Array:
-    return jnp.where(jnp.isfinite(array), array, 0.0)
+def _diagonal(density: Density, lanes: Lanes, z: Floats) -> Floats:
+    """Return an estimate of the diagonal of Hessians of ``-log_p``, from random combinations."""
+    rng = np.random.default_rng(0)
+    probes = rng.choice([-1.0, 1.0], (_PROBES, z.shape[1]))
+    lengths = _FIRST_DIFFERENCE * np.maximum(1.0, np.abs(z))
+    diagonal = np.zeros_like(z)
+    for _ in range(2):
+        offsets = probes * lengths[:, None]
+        points = np.concatenate([z[:, None] + offsets, z[:, None] - offsets], axis=1)
+        _, gradients = density(lanes, points)
+        with np.errstate(invalid="ignore"):
+            products = gradients[:, _PROBES:] - gradients[:, :_PROBES]
+        diagonal = _finite((probes * products).mean(axis=1) / (2.0 * lengths))
+        reach = lengths * np.sqrt(np.abs(diagonal))
+        if (reach < _LONG / 10.0).all():
+            break
+        lengths = np.minimum(lengths, 0.01 * lengths / np.maximum(reach, 1e-300))
+    return diagonal
+
+
+def _bounded(diagonal: Floats, floor: Floats) -> Floats:
+    return np.maximum(np.abs(diagonal), floor)
+
+
+def _finite(array: Floats) -> Floats:
+    return np.where(np.isfinite(array), array, 0.0)

@@ -10,18 +10,16 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from numpy.typing import NDArray
 
 from vicheck.draws import Approximation, Draws
-from vicheck.model import Data, Model, Program
-from vicheck.runtime.compiling import compiled
+from vicheck.model import Model
 from vicheck.runtime.jax_settings import double_precision
-from vicheck.vi.families.family import Family, moved
+from vicheck.vi.curvature import climb_to_mode
+from vicheck.vi.density import Density
+from vicheck.vi.families.family import Family
 from vicheck.vi.families.moments import mean_and_sd
-from vicheck.vi.quasi_newton import minimise
 
 __all__ = [
     "APART",
@@ -30,8 +28,6 @@ __all__ = [
     "Mode",
     "Place",
     "climb_from_starts",
-    "climb_to_mode",
-    "compile_search",
     "is_far",
     "random_starts",
     "search_beyond",
@@ -49,12 +45,8 @@ MAX_EVALUATIONS = 60
 """Evaluations of the density from one start."""
 _SPREAD = 4.0
 """Random starts lie within this of zero, on the unconstrained scale: over-dispersed."""
-_ARRIVED = 0.1
-"""Gradient, in sds, at which a mode is found."""
 _PLACE_DRAWS = 1000
 """Draws that mean and sds of an approximation made elsewhere are estimated from."""
-_LONGEST = 100.0
-"""Largest change in one step, in sds."""
 
 
 class Place(NamedTuple):
@@ -120,17 +112,17 @@ def search_modes(
                 f"around must have finite means and positive sds, got mean={mean}, sd={sd}"
             )
         now = model.snapshot()
+        density = Density(now.program, now.data, {})
         starts = random_starts(num_starts, now.dim, seed)
         places = search_beyond(
-            climb_from_starts(now.program, starts, sd, now.data),
+            climb_from_starts(density, starts, sd),
             Place(mean, sd),
             settle=lambda z, known: Place(z, sd),
             place_of=lambda place: place,
         )[1:]
-        modes = [
-            Mode(place.mean, float(_log_density(now.program, place.mean, now.data)))
-            for place in places
-        ]
+        at = np.stack([place.mean for place in places])[None] if places else np.empty((1, 0))
+        values = density(np.zeros(1, np.intp), at)[0][0] if places else ()
+        modes = [Mode(place.mean, float(v)) for place, v in zip(places, values, strict=True)]
     return sorted(modes, key=lambda mode: -mode.log_p)
 
 
@@ -185,43 +177,19 @@ def random_starts(num_starts: int, dim: int, seed: int) -> Floats:
     return rng.uniform(-_SPREAD, _SPREAD, (num_starts, dim))
 
 
-def compile_search(program: Program, num_starts: int, directions: Any, data: Data) -> None:
-    """Compile the search with starts of NaN, which return immediately."""
-    starts = np.full((num_starts, program.dim), np.nan)
-    with double_precision():
-        climb_from_starts(program, starts, directions, data)
+def climb_from_starts(density: Density, starts: Floats, directions: Floats) -> Floats:
+    """Climb the log density from each start; return the modes, NaN where none was found.
 
-
-@compiled("log_density")
-def climb_from_starts(program: Program, starts: Any, directions: Any, data: Data) -> jax.Array:
-    """Climb the log density from each start; return the modes, NaN where none was found."""
-
-    def from_start(z: jax.Array) -> jax.Array:
-        end, arrived = climb_to_mode(program, z, directions, data)
-        return jnp.where(arrived, end, jnp.nan)
-
-    return lax.map(from_start, jnp.asarray(starts))
-
-
-def climb_to_mode(
-    program: Program, z: jax.Array, directions: jax.Array, data: Data
-) -> tuple[jax.Array, jax.Array]:
-    """Climb from z; return the end, and whether it is a mode.
-
-    A climb that uses up its evaluations has found none: in a funnel there is none. Directions of
-    length zero lead nowhere.
+    Parameters
+    ----------
+    density
+        Of which the first lane is climbed.
+    starts
+        Shape ``(starts, d)``.
+    directions
+        The columns of a matrix, or scales of the axes: about one sd long.
     """
-    end = minimise(
-        jax.value_and_grad(lambda step: -program.log_density(moved(z, step, directions), data)),
-        jnp.zeros_like(z),
-        tolerance=_ARRIVED,
-        max_evaluations=MAX_EVALUATIONS,
-        longest=jnp.full_like(z, _LONGEST),
-    )
-    arrived = jnp.max(jnp.abs(end.gradient)) < _ARRIVED
-    return moved(z, end.x, directions), arrived
-
-
-@compiled("log_density")
-def _log_density(program: Program, z: Any, data: Data) -> jax.Array:
-    return program.log_density(jnp.asarray(z), data)
+    lanes = np.zeros(len(starts), np.intp)
+    repeated = np.broadcast_to(directions, (len(starts), *directions.shape))
+    ends, arrived = climb_to_mode(density, lanes, starts, repeated, MAX_EVALUATIONS)
+    return np.where(arrived[:, None], ends, np.nan)

@@ -1,20 +1,23 @@
-"""Quasi-Newton minimisation that evaluates its objective once per iteration.
+"""Quasi-Newton minimisation of many functions at a time, each evaluated once per iteration.
 
 A trial point that does not descend enough shortens the step, and that is an iteration of its own;
-there is no line search inside. So compiled code holds the objective once, and a batch of problems
-under `vmap` never waits for the longest line search.
+there is no line search inside. So no problem waits for the line search of another, and problems
+that have ended are taken out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
-import jax
-import jax.numpy as jnp
-from jax import lax
+import numpy as np
+from numpy.typing import NDArray
 
 __all__ = ["Memory", "Minimum", "minimise", "no_memory"]
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 _ARMIJO = 1e-4
 _MAX_DENSE = 256
@@ -24,197 +27,311 @@ _SHORTEST = 1e-9
 """A step cut to this fraction has failed: rounding hides any descent that is left."""
 
 
-class Minimum(NamedTuple):
-    """Where `minimise` ended."""
+class Memory:
+    """What is known about the inverse Hessians, one for each problem."""
 
-    x: jax.Array
-    value: jax.Array
-    gradient: jax.Array
-    num_evaluations: jax.Array
-    stalled: jax.Array
-    """No descent could be found although the gradient is above the tolerance."""
-    memory: Memory
-    """What was learnt about the Hessian, for a later call on nearly the same function."""
+    num_pairs: NDArray[np.int64]
+    """Pairs that each problem has learnt from."""
+
+    def learn(self, step: Floats, change: Floats) -> None:
+        """Take in steps and changes of the gradient, of shape ``(l, p)``; zeros teach nothing."""
+        raise NotImplementedError
+
+    def direction(self, gradient: Floats) -> Floats:
+        """Return minus the inverse Hessians times gradients."""
+        raise NotImplementedError
+
+    def forget(self, some: Mask) -> None:
+        """Begin anew with some problems."""
+        raise NotImplementedError
+
+    def take(self, some: Any) -> Self:
+        """Return the memory of some problems."""
+        raise NotImplementedError
+
+    def put(self, some: Any, other: Self) -> None:
+        """Replace the memory of some problems."""
+        raise NotImplementedError
 
 
-class _Dense(NamedTuple):
-    """The inverse Hessian as a matrix."""
+@dataclass
+class _Dense(Memory):
+    """Inverse Hessians as matrices."""
 
-    inverse: jax.Array
-    num_pairs: jax.Array
+    inverse: Floats
+    num_pairs: NDArray[np.int64]
 
-    def learn(self, step: jax.Array, change: jax.Array) -> _Dense:
-        curvature, curved = step @ change, _is_curved(step, change)
-        rho = jnp.where(curved, 1.0 / curvature, 0.0)
+    def learn(self, step: Floats, change: Floats) -> None:
+        curvature, curved = _inner(step, change), _is_curved(step, change)
+        if not curved.any():
+            return
+        rho = np.where(curved, 1.0 / curvature, 0.0)[:, None]
+        image = _times(self.inverse, change)
         # The first pair sets the scale, as is usual (Nocedal and Wright, equation 6.20).
         new = curved & (self.num_pairs == 0)
-        scale = jnp.where(new, curvature / (change @ change), 1.0)
-        image = scale * (self.inverse @ change)
-        along = rho * (1.0 + rho * (change @ image)) * step - rho * image
-        inverse = scale * self.inverse - (rho * step)[:, None] * image + along[:, None] * step
-        return _Dense(inverse, self.num_pairs + curved)
+        if new.any():
+            scale = np.where(new, curvature / _inner(change, change), 1.0)[:, None]
+            image *= scale
+            self.inverse *= scale[..., None]
+        along = rho * (1.0 + rho * _inner(change, image)[:, None]) * step - rho * image
+        self.inverse -= (rho * step)[:, :, None] * image[:, None, :]
+        self.inverse += along[:, :, None] * step[:, None, :]
+        self.num_pairs += curved
 
-    def direction(self, gradient: jax.Array) -> jax.Array:
-        return -(self.inverse @ gradient)
+    def direction(self, gradient: Floats) -> Floats:
+        return -_times(self.inverse, gradient)
+
+    def forget(self, some: Mask) -> None:
+        self.inverse[some] = np.eye(self.inverse.shape[-1])
+        self.num_pairs[some] = 0
+
+    def take(self, some: Any) -> _Dense:
+        return _Dense(self.inverse[some], self.num_pairs[some])
+
+    def put(self, some: Any, other: _Dense) -> None:
+        self.inverse[some], self.num_pairs[some] = other.inverse, other.num_pairs
 
 
-class _Limited(NamedTuple):
+@dataclass
+class _Limited(Memory):
     """The last accepted steps, newest last, and the changes of the gradient along them."""
 
-    steps: jax.Array
-    changes: jax.Array
-    num_pairs: jax.Array
+    steps: Floats
+    changes: Floats
+    num_pairs: NDArray[np.int64]
 
-    def learn(self, step: jax.Array, change: jax.Array) -> _Limited:
-        steps = jnp.roll(self.steps, -1, 0).at[-1].set(step)
-        changes = jnp.roll(self.changes, -1, 0).at[-1].set(change)
-        learnt = _Limited(steps, changes, self.num_pairs + 1)
+    def learn(self, step: Floats, change: Floats) -> None:
         curved = _is_curved(step, change)
-        return jax.tree.map(lambda new, old: jnp.where(curved, new, old), learnt, self)
+        if not curved.any():
+            return
+        some: Any = slice(None) if curved.all() else curved
+        for kept, new in ((self.steps, step), (self.changes, change)):
+            kept[some, :-1] = kept[some, 1:]
+            kept[some, -1] = new[some]
+        self.num_pairs += curved
 
-    def direction(self, gradient: jax.Array) -> jax.Array:
-        """Return minus the inverse Hessian times the gradient (Nocedal's two loops)."""
-        curvatures = jnp.sum(self.steps * self.changes, axis=1)
-        inverse = jnp.where(curvatures > 0.0, 1.0 / curvatures, 0.0)
-        pairs = (self.steps, self.changes, inverse)
-
-        def backward(direction: jax.Array, pair: Any) -> tuple[jax.Array, jax.Array]:
-            step, change, rho = pair
-            alpha = rho * (step @ direction)
-            return direction - alpha * change, alpha
-
-        def forward(direction: jax.Array, pair: Any) -> tuple[jax.Array, None]:
-            (step, change, rho), alpha = pair
-            return direction + step * (alpha - rho * (change @ direction)), None
-
-        direction, alphas = lax.scan(backward, gradient, pairs, reverse=True)
-        newest = self.changes[-1] @ self.changes[-1]
-        scale = jnp.where(newest > 0.0, curvatures[-1] / newest, 1.0)
-        direction, _ = lax.scan(forward, scale * direction, (pairs, alphas))
+    def direction(self, gradient: Floats) -> Floats:
+        """Return minus the inverse Hessians times gradients (Nocedal's two loops)."""
+        first = _PAIRS - min(_PAIRS, int(self.num_pairs.max(initial=0)))
+        pairs = []
+        direction = gradient.copy()
+        for i in range(_PAIRS - 1, first - 1, -1):
+            step, change = self.steps[:, i], self.changes[:, i]
+            curvature = _inner(step, change)
+            rho = np.divide(1.0, curvature, out=np.zeros_like(curvature), where=curvature > 0.0)
+            alpha = rho * _inner(step, direction)
+            direction -= alpha[:, None] * change
+            pairs.append((step, change, rho, alpha))
+        newest = _inner(self.changes[:, -1], self.changes[:, -1])
+        curvature = _inner(self.steps[:, -1], self.changes[:, -1])
+        scale = np.divide(curvature, newest, out=np.ones_like(newest), where=newest > 0.0)
+        direction *= scale[:, None]
+        for step, change, rho, alpha in reversed(pairs):
+            direction += step * (alpha - rho * _inner(change, direction))[:, None]
         return -direction
 
+    def forget(self, some: Mask) -> None:
+        self.steps[some] = 0.0
+        self.changes[some] = 0.0
+        self.num_pairs[some] = 0
 
-Memory = _Dense | _Limited
+    def take(self, some: Any) -> _Limited:
+        return _Limited(self.steps[some], self.changes[some], self.num_pairs[some])
+
+    def put(self, some: Any, other: _Limited) -> None:
+        self.steps[some], self.changes[some] = other.steps, other.changes
+        self.num_pairs[some] = other.num_pairs
 
 
-class _State(NamedTuple):
-    x: jax.Array
-    value: jax.Array
-    gradient: jax.Array
-    direction: jax.Array
-    fraction: jax.Array
-    memory: Any
-    num_evaluations: jax.Array
-    stalled: jax.Array
+class Minimum(NamedTuple):
+    """Where `minimise` ended, the first axis over the problems."""
+
+    x: Floats
+    value: Floats
+    gradient: Floats
+    num_evaluations: NDArray[np.int64]
+    stalled: Mask
+    """No descent could be found although the gradient is above the tolerance."""
+    memory: Memory
+    """What was learnt about the Hessians, for a later call on nearly the same functions."""
+
+
+@dataclass
+class _State:
+    """The problems that have not ended."""
+
+    x: Floats
+    value: Floats
+    gradient: Floats
+    direction: Floats
+    fraction: Floats
+    num_evaluations: NDArray[np.int64]
+    stalled: Mask
+
+    def take(self, some: Mask) -> _State:
+        return _State(**{name: array[some] for name, array in vars(self).items()})
+
+    def put(self, some: Any, other: _State) -> None:
+        for name, array in vars(other).items():
+            getattr(self, name)[some] = array
 
 
 def minimise(
-    value_and_grad: Callable[[jax.Array], tuple[jax.Array, jax.Array]],
-    x: jax.Array,
+    function: Callable[[Floats, NDArray[np.intp]], tuple[Floats, Floats]],
+    x: Floats,
     *,
     tolerance: Any,
-    max_evaluations: Any,
-    longest: jax.Array,
+    max_evaluations: int,
+    longest: Floats,
     memory: Memory | None = None,
 ) -> Minimum:
-    """Minimise a function until no entry of its gradient exceeds a tolerance.
+    """Minimise functions until no entry of their gradients exceeds a tolerance.
 
     Parameters
     ----------
-    value_and_grad
-        The function and its gradient. Points where either is not finite are stepped back from.
+    function
+        Returns values, shape ``(k,)``, and gradients, shape ``(k, p)``, from points of shape
+        ``(k, p)`` and the numbers of the ``k`` problems they belong to. Points where either is not
+        finite are stepped back from.
     x
-        Start; when the value there is not finite, that is where it ends.
+        Starts, shape ``(l, p)``; where the value is not finite, that is where a problem ends.
     tolerance
-        Stop when every entry of the gradient is smaller than this.
+        A problem ends when every entry of its gradient is smaller than this: one number, or one
+        for each problem.
     max_evaluations
-        Stop after this many evaluations.
+        It also ends after this many evaluations.
     longest
-        Largest change of each entry of ``x`` in one step.
+        Largest change of each entry of ``x`` in one step, shape ``(p,)``.
     memory
-        What an earlier call has learnt; nothing by default.
+        What an earlier call has learnt, which is changed; nothing by default.
     """
-    # The start is evaluated by the loop itself, as its first trial, to compile the function once.
-    start = _State(
-        x=x,
-        value=jnp.array(jnp.inf, x.dtype),
-        gradient=jnp.full_like(x, jnp.inf),
-        direction=jnp.zeros_like(x),
-        fraction=jnp.ones((), x.dtype),
-        memory=no_memory(x) if memory is None else memory,
-        num_evaluations=jnp.zeros((), jnp.int64),
-        stalled=jnp.array(False),
+    count = len(x)
+    tolerance = np.broadcast_to(tolerance, count)
+    memory = no_memory(*x.shape) if memory is None else memory
+    # The start is evaluated as the first trial.
+    ended = _State(
+        x=x.copy(),
+        value=np.full(count, np.inf),
+        gradient=np.full_like(x, np.inf),
+        direction=np.zeros_like(x),
+        fraction=np.ones(count),
+        num_evaluations=np.zeros(count, np.int64),
+        stalled=np.zeros(count, bool),
+    )
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        _until_ended(function, ended, memory, tolerance, max_evaluations, longest)
+    return Minimum(
+        ended.x, ended.value, ended.gradient, ended.num_evaluations, ended.stalled, memory
     )
 
-    def unfinished(state: _State) -> jax.Array:
-        steep = ~(jnp.max(jnp.abs(state.gradient)) < tolerance)
-        return steep & (state.num_evaluations < max_evaluations) & ~state.stalled
 
-    def advance(state: _State) -> _State:
-        first = state.num_evaluations == 0
-        trial = state.x + state.fraction * state.direction
-        value, gradient = value_and_grad(trial)
-        slope = jnp.where(first, 0.0, state.direction @ state.gradient)
-        allowed = state.value + _ARMIJO * state.fraction * slope + _rounding(state.value)
-        finite = jnp.isfinite(value) & jnp.isfinite(gradient).all()
-        accepted = finite & (value <= allowed)
-        # Both ways to go on are computed and one is taken, by numbers: compiled branches would
-        # copy the memory, which takes longer for small problems than the objective.
-        shorter = _shorter_fraction(state, value, slope)
-        # When the memory misleads, forget it and go downhill once; when that fails too, it is over.
-        forget = ~accepted & (shorter < _SHORTEST)
-        step = jnp.where(accepted, trial - state.x, 0.0)
-        change = jnp.where(accepted & ~first, gradient - state.gradient, 0.0)
-        memory = jax.tree.map(
-            lambda fresh, learnt: jnp.where(forget, fresh, learnt),
-            no_memory(state.x),
-            state.memory.learn(step, change),
+def _until_ended(
+    function: Callable[[Floats, NDArray[np.intp]], tuple[Floats, Floats]],
+    ended: _State,
+    memory: Memory,
+    tolerance: Floats,
+    max_evaluations: int,
+    longest: Floats,
+) -> None:
+    which = np.arange(len(ended.x))
+    now, known = ended, memory
+    while True:
+        going = (
+            ~(_largest(now.gradient) < tolerance[which])
+            & (now.num_evaluations < max_evaluations)
+            & ~now.stalled
         )
-        gradient = jnp.where(accepted, gradient, state.gradient)
-        anew = accepted | forget
-        return _State(
-            x=jnp.where(accepted, trial, state.x),
-            value=jnp.where(accepted, value, state.value),
-            gradient=gradient,
-            direction=jnp.where(
-                anew, _shortened(memory.direction(gradient), longest), state.direction
-            ),
-            fraction=jnp.where(anew, 1.0, shorter),
-            memory=memory,
-            num_evaluations=state.num_evaluations + 1,
-            stalled=(forget & (state.memory.num_pairs == 0)) | (first & ~finite),
+        if not going.all():
+            if now is not ended:
+                ended.put(which, now)
+                memory.put(which, known)
+            which = which[going]
+            if not len(which):
+                break
+            now, known = ended.take(which), memory.take(which)
+        _advance(function, now, known, which, longest)
+
+
+def _advance(
+    function: Callable[[Floats, NDArray[np.intp]], tuple[Floats, Floats]],
+    state: _State,
+    memory: Memory,
+    which: NDArray[np.intp],
+    longest: Floats,
+) -> None:
+    """Evaluate each problem once, and decide where to look next."""
+    first = state.num_evaluations == 0
+    trial = state.x + state.fraction[:, None] * state.direction
+    value, gradient = function(trial, which)
+    slope = np.where(first, 0.0, _inner(state.direction, state.gradient))
+    allowed = state.value + _ARMIJO * state.fraction * slope + 1e-13 * np.abs(state.value)
+    finite = np.isfinite(value) & np.isfinite(gradient).all(axis=1)
+    accepted = finite & (value <= allowed)
+    learning = accepted & ~first
+    if learning.all():
+        memory.learn(trial - state.x, gradient - state.gradient)
+    elif learning.any():
+        mask = learning[:, None]
+        memory.learn(
+            np.where(mask, trial - state.x, 0.0), np.where(mask, gradient - state.gradient, 0.0)
         )
+    state.num_evaluations += 1
+    if accepted.all():
+        state.x, state.value, state.gradient = trial, value, gradient
+        state.direction = _shortened(memory.direction(gradient), longest)
+        state.fraction = np.ones(len(which))
+        return
+    shorter = _shorter_fraction(state, value, slope)
+    # When the memory misleads, forget it and go downhill once; when that fails too, it is over.
+    forget = ~accepted & (shorter < _SHORTEST)
+    state.stalled |= (forget & (memory.num_pairs == 0)) | (first & ~finite)
+    if forget.any():
+        memory.forget(forget)
+    state.x[accepted] = trial[accepted]
+    state.value[accepted] = value[accepted]
+    state.gradient[accepted] = gradient[accepted]
+    anew = accepted | forget
+    if anew.any():
+        direction = _shortened(memory.direction(state.gradient), longest)
+        state.direction = np.where(anew[:, None], direction, state.direction)
+    state.fraction = np.where(anew, 1.0, shorter)
 
-    end = lax.while_loop(unfinished, advance, start)
-    return Minimum(end.x, end.value, end.gradient, end.num_evaluations, end.stalled, end.memory)
+
+def no_memory(num_problems: int, size: int) -> Memory:
+    """Return what is known about the Hessians before anything is learnt."""
+    count = np.zeros(num_problems, np.int64)
+    if size <= _MAX_DENSE:
+        return _Dense(np.tile(np.eye(size), (num_problems, 1, 1)), count)
+    shape = (num_problems, _PAIRS, size)
+    return _Limited(np.zeros(shape), np.zeros(shape), count)
 
 
-def no_memory(x: jax.Array) -> Memory:
-    """Return what is known about the Hessian before anything is learnt."""
-    count = jnp.zeros((), jnp.int64)
-    if x.size <= _MAX_DENSE:
-        return _Dense(jnp.eye(x.size, dtype=x.dtype), count)
-    zeros = jnp.zeros((_PAIRS, x.size), x.dtype)
-    return _Limited(zeros, zeros, count)
+def _inner(one: Floats, other: Floats) -> Floats:
+    return np.asarray(np.einsum("ij,ij->i", one, other))
 
 
-def _is_curved(step: jax.Array, change: jax.Array) -> jax.Array:
+def _times(matrices: Floats, vectors: Floats) -> Floats:
+    return np.asarray((matrices @ vectors[..., None])[..., 0])
+
+
+def _largest(vectors: Floats) -> Floats:
+    return np.asarray(np.abs(vectors).max(axis=1))
+
+
+def _is_curved(step: Floats, change: Floats) -> Mask:
     """Whether a pair keeps the inverse Hessian positive definite."""
-    return step @ change > 1e-10 * jnp.sqrt((step @ step) * (change @ change))
+    norms = np.sqrt(_inner(step, step) * _inner(change, change))
+    return np.asarray(_inner(step, change) > 1e-10 * norms)
 
 
-def _shorter_fraction(state: _State, value: jax.Array, slope: jax.Array) -> jax.Array:
+def _shorter_fraction(state: _State, value: Floats, slope: Floats) -> Floats:
     """Return the minimum of the parabola through both values and the slope, within bounds."""
     rise = (value - state.value - state.fraction * slope) / state.fraction**2
     vertex = -0.5 * slope / rise
-    return jnp.clip(
-        jnp.where(jnp.isfinite(vertex), vertex, 0.0), 0.1 * state.fraction, 0.5 * state.fraction
-    )
+    vertex = np.where(np.isfinite(vertex), vertex, 0.0)
+    return np.clip(vertex, 0.1 * state.fraction, 0.5 * state.fraction)
 
 
-def _shortened(direction: jax.Array, longest: jax.Array) -> jax.Array:
-    return direction / jnp.maximum(1.0, jnp.max(jnp.abs(direction) / longest))
-
-
-def _rounding(value: jax.Array) -> jax.Array:
-    return 1e-13 * jnp.abs(value)
+def _shortened(direction: Floats, longest: Floats) -> Floats:
+    farthest = np.abs(direction / longest).max(axis=1)
+    return np.asarray(direction / np.maximum(1.0, farthest)[:, None])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,9 @@ class _StanProgram(Program):
 
     def log_density(self, z: jax.Array, data: Data) -> jax.Array:
         return log_density(self, z, data)
+
+    def density_on_host(self, data: Data) -> Callable[[Any], tuple[Any, Any]]:
+        return partial(gradient_rows, self.source.model(data))
 
     def constrain(self, z: jax.Array, data: Data) -> dict[str, jax.Array]:
         columns = dict(self.parameters + self.derived)

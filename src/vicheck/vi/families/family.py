@@ -19,6 +19,7 @@ from jax.flatten_util import ravel_pytree
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from vicheck.vi.charts.chart import Chart
     from vicheck.vi.curvature import Curvature
 
 __all__ = ["MAX_DENSE_DIM", "Family", "moved"]
@@ -146,6 +147,16 @@ class Family(eqx.Module):
         parameters, rebuild = ravel_pytree(self)
         member: Self = rebuild(parameters + directions * step)
         return member
+
+    def chart(self, directions: Any) -> Chart:
+        """Return how a solver moves about in the family, around anchors.
+
+        ``self`` holds the anchors, its arrays with a leading axis over them, and so do
+        ``directions``. By default JAX derives everything from the other methods.
+        """
+        from vicheck.vi.charts.traced import TracedChart
+
+        return TracedChart(self)
 
     def projected(self, gradient: Self) -> Self:
         """Return a gradient, by parameters, without entries that have to stay as they are."""

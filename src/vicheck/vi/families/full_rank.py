@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from vicheck.vi.families.gaussian import LOG_2PI, Gaussian
 
 if TYPE_CHECKING:
+    from vicheck.vi.charts.chart import Chart
     from vicheck.vi.curvature import Curvature
 
 __all__ = ["FullRank"]
@@ -26,8 +27,7 @@ class FullRank(Gaussian):
 
     @classmethod
     def start(cls, z: Any, curvature: Curvature, shrink: Any = 1.0) -> Self:
-        roots = shrink * jnp.asarray(curvature.directions)
-        return cls(z, _lower_triangular(roots))
+        return cls(z, _lower_triangular(shrink * np.asarray(curvature.directions)))
 
     @classmethod
     def is_dense(cls, dim: int) -> bool:
@@ -79,6 +79,11 @@ class FullRank(Gaussian):
         factor += jnp.diag(jnp.exp(change[: self.dim] / jnp.sqrt(2.0)))
         return type(self)(self.loc + self.scale_tril @ shift, self.scale_tril @ factor)
 
+    def chart(self, directions: Any) -> Chart:
+        from vicheck.vi.charts.full_rank import FullRankChart
+
+        return FullRankChart(type(self), self.loc, self.scale_tril)
+
     def projected(self, gradient: Self) -> Self:
         return type(self)(gradient.loc, jnp.tril(gradient.scale_tril))
 
@@ -91,9 +96,9 @@ class FullRank(Gaussian):
         return super().entry_name(entry, gradient, coordinates)
 
 
-def _lower_triangular(roots: jax.Array) -> jax.Array:
+def _lower_triangular(roots: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the Cholesky factor of ``roots @ roots.T`` without forming that product."""
     if roots.ndim == 1:
-        return jnp.diag(roots)
-    upper = jnp.linalg.qr(roots.T, mode="r")
-    return upper.T * jnp.sign(jnp.diagonal(upper))
+        return np.diag(roots)
+    lower = np.swapaxes(np.linalg.qr(np.swapaxes(roots, -1, -2), mode="r"), -1, -2)
+    return np.asarray(lower * np.sign(np.diagonal(lower, axis1=-2, axis2=-1))[..., None, :])

@@ -8,14 +8,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import cho_factor, cho_solve
+from numpy.typing import NDArray
 
 from vicheck.vi.families.family import moved
 from vicheck.vi.families.gaussian import LOG_2PI, Gaussian
 
 if TYPE_CHECKING:
+    from vicheck.vi.charts.chart import Chart
     from vicheck.vi.curvature import Curvature
 
 __all__ = ["LowRank"]
+
+Floats = NDArray[np.float64]
 
 
 class LowRank(Gaussian):
@@ -27,9 +31,9 @@ class LowRank(Gaussian):
 
     @classmethod
     def start(cls, z: Any, curvature: Curvature, shrink: Any = 1.0, rank: int = 1) -> Self:
-        scale = shrink / jnp.sqrt(curvature.precisions)
-        roots = shrink * jnp.asarray(curvature.directions)
-        return cls(z, jnp.log(scale), _widest(roots, scale, rank))
+        scale = shrink / np.sqrt(curvature.precisions)
+        roots = shrink * np.asarray(curvature.directions)
+        return cls(z, np.log(scale), _widest(roots, scale, rank))
 
     @property
     def num_fixed_draws(self) -> int:
@@ -87,12 +91,18 @@ class LowRank(Gaussian):
             self.factor + scale * change.reshape(self.dim, self.rank),
         )
 
+    def chart(self, directions: Any) -> Chart:
+        from vicheck.vi.charts.low_rank import LowRankChart
 
-def _widest(roots: jax.Array, scale: jax.Array, rank: int) -> jax.Array:
+        return LowRankChart(type(self), self.loc, self.log_diagonal, self.factor, directions)
+
+
+def _widest(roots: Floats, scale: Floats, rank: int) -> Floats:
     """Return the directions in which the posterior is widest, compared with its own scales."""
-    if roots.ndim == 1:
+    if roots.ndim == scale.ndim:
         # No directions are known. Zero would be a saddle point, so a little of everything.
-        noise = np.random.default_rng(0).standard_normal((len(scale), rank))
-        return 0.1 * scale[:, None] * noise / np.sqrt(rank)
-    widths = jnp.square(roots / scale[:, None]).sum(axis=0)
-    return roots[:, jnp.argsort(-widths)[:rank]]
+        noise = np.random.default_rng(0).standard_normal((scale.shape[-1], rank))
+        return np.asarray(0.1 * scale[..., None] * noise / np.sqrt(rank))
+    widths = np.square(roots / scale[..., None]).sum(axis=-2)
+    widest = np.argsort(-widths, axis=-1)[..., None, :rank]
+    return np.take_along_axis(roots, widest, axis=-1)

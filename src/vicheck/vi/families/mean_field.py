@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from vicheck.vi.families.family import moved
 from vicheck.vi.families.gaussian import LOG_2PI, Gaussian
 
 if TYPE_CHECKING:
+    from vicheck.vi.charts.chart import Chart
     from vicheck.vi.curvature import Curvature
 
 __all__ = ["MeanField"]
@@ -24,8 +26,7 @@ class MeanField(Gaussian):
 
     @classmethod
     def start(cls, z: Any, curvature: Curvature, shrink: Any = 1.0) -> Self:
-        scale = shrink / jnp.sqrt(curvature.precisions)
-        return cls(z, jnp.log(scale))
+        return cls(z, np.log(shrink / np.sqrt(curvature.precisions)))
 
     @property
     def num_fixed_draws(self) -> int:
@@ -62,3 +63,8 @@ class MeanField(Gaussian):
         # it 1 along every entry of the step.
         shift, growth = step[: self.dim], step[self.dim :] / jnp.sqrt(2.0)
         return type(self)(moved(self.loc, shift, directions), self.log_scale + growth)
+
+    def chart(self, directions: Any) -> Chart:
+        from vicheck.vi.charts.mean_field import MeanFieldChart
+
+        return MeanFieldChart(type(self), self.loc, self.log_scale, directions)

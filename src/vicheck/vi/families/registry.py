@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from numbers import Integral
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from vicheck.errors import ArgumentError
@@ -41,8 +42,6 @@ class Entry:
     """Rank where none is given; None for a family without one. Its ``start`` takes ``rank``."""
     max_dim: int | None = None
     """Most parameters that it takes, whatever the solver."""
-    max_fixed_dim: int | None = None
-    """Most parameters that it takes with fixed draws, for the deterministic solver."""
     richer: tuple[str, ...] = ()
     """Families to try where this one is too poor, the best first."""
     in_stan: bool = False
@@ -56,10 +55,9 @@ class Entry:
         family: type[Family] = getattr(import_module(module), name)
         return family
 
-    def takes(self, dim: int, *, fixed_draws: bool) -> bool:
-        """Whether a model of this dimension can be fitted, with fixed draws or without."""
-        limits = (self.max_dim, self.max_fixed_dim if fixed_draws else None)
-        return all(limit is None or dim <= limit for limit in limits)
+    def takes(self, dim: int) -> bool:
+        """Whether a model of this dimension can be fitted."""
+        return self.max_dim is None or dim <= self.max_dim
 
 
 _ENTRIES = {
@@ -78,9 +76,6 @@ _ENTRIES = {
             "a normal with any covariance",
             # In this dimension a full covariance takes 32 MB, and a solver holds some forty.
             max_dim=2000,
-            # Fixed draws have to span the covariance: in this dimension that takes the better part
-            # of a minute and a gigabyte, and both grow faster than its square.
-            max_fixed_dim=512,
             in_stan=True,
         ),
         Entry(
@@ -113,7 +108,6 @@ def register(
     summary: str = "",
     default_rank: int | None = None,
     max_dim: int | None = None,
-    max_fixed_dim: int | None = None,
     richer: tuple[str, ...] = (),
 ) -> None:
     """Add a family of your own to the list, under a name that `vicheck.fit` then takes.
@@ -126,7 +120,7 @@ def register(
         A new name.
     family
         A class derived from `vicheck.vi.families.family.Family` that has ``start``.
-    summary, default_rank, max_dim, max_fixed_dim, richer
+    summary, default_rank, max_dim, richer
         See `Entry`.
     """
     from vicheck.vi.families.family import Family
@@ -137,7 +131,7 @@ def register(
         raise TypeError(
             f"family must say where a fit starts, but {family.__name__} has no class method `start`"
         )
-    entry = Entry(name, family, summary, default_rank, max_dim, max_fixed_dim, richer)
+    entry = Entry(name, family, summary, default_rank, max_dim, richer)
     if _ENTRIES.get(name, entry) != entry:
         raise ValueError(f"name must be new, but there is a family called {name!r} already")
     for other in richer:
@@ -169,6 +163,26 @@ class Kind:
         options = {} if self.rank is None else {"rank": self.rank}
         return self.entry.load().start(z, curvature, shrink, **options)
 
+    def starts(self, z: Any, curvature: Curvature, shrink: Any) -> Family:
+        """Return members for several fits: all arrays have a leading axis over them."""
+        from vicheck.vi.families.gaussian import Gaussian
+
+        if issubclass(self.entry.load(), Gaussian):
+            spread = shrink.reshape(-1, *(1,) * (curvature.directions.ndim - 1))
+            smaller = curvature._replace(
+                directions=spread * curvature.directions,
+                precisions=curvature.precisions / shrink[:, None] ** 2,
+            )
+            return self.start(z, smaller)
+        import jax
+        import numpy as np
+
+        each = [
+            self.start(*jax.tree.map(itemgetter(i), (z, curvature, shrink))) for i in range(len(z))
+        ]
+        members: Family = jax.tree.map(lambda *leaves: np.stack(leaves), *each)
+        return members
+
     def is_dense(self, dim: int) -> bool:
         """Whether matrices of this dimension are held and factored."""
         return self.entry.load().is_dense(dim)
@@ -194,10 +208,10 @@ class Kind:
         return self.shapes(dim).noise_dim
 
     def num_draws(self, dim: int) -> int:
-        """Return how many fixed draws a fit begins with: a power of 2, at least one chunk."""
-        from vicheck.vi.solvers.deterministic.noise import CHUNK
+        """Return how many fixed draws a fit begins with: a power of 2."""
+        from vicheck.vi.solvers.deterministic.noise import FEWEST
 
-        return max(CHUNK, 2 ** math.ceil(math.log2(self.shapes(dim).num_fixed_draws)))
+        return max(FEWEST, 2 ** math.ceil(math.log2(self.shapes(dim).num_fixed_draws)))
 
 
 @lru_cache(maxsize=64)
@@ -211,14 +225,15 @@ def _shapes(kind: Kind, dim: int) -> Family:
     def of(*shape: int) -> Any:
         return jax.ShapeDtypeStruct(shape, np.float64)  # type: ignore[no-untyped-call]
 
-    directions = of(dim, dim) if kind.is_dense(dim) else of(dim)
     with double_precision():
-        member: Family = jax.eval_shape(kind.start, of(dim), Curvature(directions, of(dim)))
-        draw = jax.eval_shape(lambda q, noise: q.transform(noise), member, of(member.noise_dim))
-        _require_shape(kind, "transform", draw.shape, (dim,))
-        log_q = jax.eval_shape(lambda q, z: q.log_prob(z), member, draw)
-        _require_shape(kind, "log_prob", log_q.shape, ())
-    return member
+        member = kind.start(np.zeros(dim), Curvature(np.ones(dim), np.ones(dim)))
+        shapes: Family = jax.tree.map(lambda leaf: of(*np.shape(leaf)), member)
+        if not isinstance(kind.entry.family, str):  # not vicheck's own
+            draw = jax.eval_shape(lambda q, noise: q.transform(noise), shapes, of(shapes.noise_dim))
+            _require_shape(kind, "transform", draw.shape, (dim,))
+            log_q = jax.eval_shape(lambda q, z: q.log_prob(z), shapes, draw)
+            _require_shape(kind, "log_prob", log_q.shape, ())
+    return shapes
 
 
 def _require_shape(
@@ -237,7 +252,7 @@ def kind_of(name: str, dim: int, rank: int | None) -> Kind:
         takers = [each.name for each in _ENTRIES.values() if each.default_rank is not None]
         problem = f"goes with family={_alternatives(takers)}, got family={name!r}"
         raise ArgumentError("rank", problem)
-    if not entry.takes(dim, fixed_draws=False):
+    if not entry.takes(dim):
         raise ArgumentError(
             "family",
             f"takes at most {entry.max_dim} parameters, the model has {dim}",
@@ -256,14 +271,14 @@ def kind_of(name: str, dim: int, rank: int | None) -> Kind:
 
 def others_for(dim: int) -> str:
     """Return the families that take a model of this dimension, as part of a sentence."""
-    names = [each.name for each in _ENTRIES.values() if each.takes(dim, fixed_draws=True)]
+    names = [each.name for each in _ENTRIES.values() if each.takes(dim)]
     return _alternatives(names[::-1])
 
 
 def richer_than(name: str, dim: int) -> str:
     """Return the family to try next where one is too poor, or nothing."""
     for richer in entry_of(name).richer:
-        if richer in _ENTRIES and _ENTRIES[richer].takes(dim, fixed_draws=True):
+        if richer in _ENTRIES and _ENTRIES[richer].takes(dim):
             return richer
     return ""
 

@@ -2,48 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import numpy as np
+from numpy.typing import NDArray
 
-import jax
-import jax.numpy as jnp
-from jax import lax
+from vicheck.vi.charts.chart import Chart
+from vicheck.vi.density import Density, Lanes
 
-from vicheck.model import Data, Program
-from vicheck.vi.families.abilities import entropy_of
-from vicheck.vi.families.family import Family
+__all__ = ["Objective"]
 
-__all__ = ["objective_of_step"]
+Floats = NDArray[np.float64]
 
 
-def objective_of_step(
-    program: Program,
-    anchor: Family,
-    directions: jax.Array,
-    noise: jax.Array,
-    num_chunks: Any,
-    data: Data,
-) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
-    """Return the negative ELBO and its gradient as a function of a step away from the anchor.
+class Objective:
+    """Minus the ELBO of several fits, as a function of steps away from the anchors of a chart.
 
-    ``noise`` has shape ``(chunks, n, k)``, of which the first ``num_chunks`` are used, each draw
-    with its negative: their number can change without compiling again, and memory does not grow
-    with it.
+    Parameters
+    ----------
+    density
+        The log density of all fits.
+    lanes
+        Which of them these are.
+    chart
+        Of the members around where they are.
+    half
+        Noise, shape ``(l, n, k)``: each draw comes with its negative.
+    hessian
+        Of ``-log_p``, about where the fits are, shape ``(l, d, d)``, if it is known. Then the
+        second moments of few draws, which are not exact, do no harm as far as the density is
+        quadratic: what they add to the mean of its quadratic part is known and taken away.
     """
 
-    def of_chunk(step: jax.Array, half: jax.Array) -> jax.Array:
-        q = anchor.displaced(step, directions)
-        chunk = jnp.concatenate([half, -half])
-        energies = -jax.vmap(lambda e: program.log_density(q.transform(e), data))(chunk)
-        return energies.mean() - entropy_of(q, chunk)
+    def __init__(
+        self, density: Density, lanes: Lanes, chart: Chart, half: Floats, hessian: Floats | None
+    ) -> None:
+        self.density, self.lanes, self.chart = density, lanes, chart
+        self.noise = np.concatenate([half, -half], axis=1)
+        self.hessian = hessian
+        if hessian is not None:
+            self.moments = np.swapaxes(half, 1, 2) @ half / half.shape[1]
 
-    def value_and_grad(step: jax.Array) -> tuple[jax.Array, jax.Array]:
-        def add(index: Any, total: Any) -> Any:
-            part = jax.value_and_grad(of_chunk)(step, noise[index])
-            return jax.tree.map(jnp.add, total, part)
-
-        zero = (jnp.zeros((), step.dtype), jnp.zeros_like(step))
-        total = lax.fori_loop(0, num_chunks, add, zero)
-        return jax.tree.map(lambda part: part / num_chunks, total)
-
-    return value_and_grad
+    def __call__(self, steps: Floats, which: NDArray[np.intp]) -> tuple[Floats, Floats]:
+        """Return values, shape ``(k,)``, and gradients, shape ``(k, p)``, of some of the fits."""
+        everyone = len(which) == len(self.lanes)
+        chart = self.chart if everyone else self.chart.take(which)
+        noise = self.noise if everyone else self.noise[which]
+        log_p, gradients = self.density(self.lanes[which], chart.draws(steps, noise))
+        entropy, slope = chart.entropy(steps, noise)
+        value = -log_p.mean(axis=1) - entropy
+        gradient = -chart.pull_back(steps, noise, gradients) - slope
+        if self.hessian is not None:
+            corrected = chart.correction(steps, self.hessian[which], self.moments[which])
+            if corrected is not None:
+                value, gradient = value + corrected[0], gradient + corrected[1]
+        return value, gradient

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vicheck.errors import ArgumentError
-from vicheck.vi.families.registry import Kind, others_for
-from vicheck.vi.solvers.deterministic.noise import CHUNK
+from vicheck.vi.families.registry import Kind
+from vicheck.vi.solvers.deterministic.noise import FEWEST
 
 __all__ = ["Options"]
 
@@ -27,8 +26,8 @@ class Options:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
         for name in ("num_draws", "max_draws"):
             value = getattr(self, name)
-            if value is not None and (value < CHUNK or value & (value - 1)):
-                raise ValueError(f"{name} must be a power of 2 from {CHUNK} on, got {value}")
+            if value is not None and (value < FEWEST or value & (value - 1)):
+                raise ValueError(f"{name} must be a power of 2 from {FEWEST} on, got {value}")
         if self.num_draws is not None and self.max_draws < self.num_draws:
             raise ValueError(
                 f"max_draws must be at least num_draws, got {self.max_draws} and {self.num_draws}"
@@ -38,14 +37,6 @@ class Options:
 
     def first_draws(self, kind: Kind, dim: int) -> int:
         """Return how many draws a fit of a family begins with, or say why it cannot."""
-        if not kind.entry.takes(dim, fixed_draws=True):
-            raise ArgumentError(
-                "family",
-                f"takes at most {kind.entry.max_fixed_dim} parameters with the deterministic "
-                f"solver, the model has {dim}",
-                value=kind.name,
-                hint=f"use {others_for(dim)}",
-            )
         enough = kind.num_draws(dim)
         if self.max_draws < enough:
             raise ValueError(

@@ -1,8 +1,7 @@
-"""How far fits have come: the state that compiled code carries from round to round."""
+"""How far fits have come: what is carried from round to round."""
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -13,7 +12,6 @@ from vicheck.results.status import FitStatus
 from vicheck.vi.families.abilities import HasLocation
 from vicheck.vi.families.family import Family
 from vicheck.vi.families.registry import Kind
-from vicheck.vi.quasi_newton import Memory, no_memory
 
 __all__ = [
     "CODES",
@@ -26,9 +24,10 @@ __all__ = [
     "elbos",
     "has_run_away",
     "is_running",
+    "put",
     "status_of",
+    "take",
     "takes_directions",
-    "with_more_draws",
 ]
 
 _TRACE = 64
@@ -48,30 +47,30 @@ NEW, RUNNING = range(2)
 
 
 class Progress(NamedTuple):
-    """How far a fit has come: it can stop after any round and continue from here.
+    """How far fits have come: they can stop after any round and continue from here.
 
-    Several fits share one progress, whose arrays then have a leading axis.
+    All arrays have a leading axis over the fits.
     """
 
     q: Family
     start: Any
-    """Where the fit began."""
+    """Where a fit began."""
     directions: Any
     """Along these the mean moves, shape ``(d, d)``; empty where the units of q are used."""
+    hessian: Any
+    """Of ``-log_p``, where the directions were computed; empty where it is not known."""
     stale: Any
     """Whether the directions have to be recomputed."""
     newton_steps: Any
     """Steps towards the mode before the first round."""
     shrink: Any
     """Factor by which the first scales differ from what the curvature says."""
-    num_chunks: Any
+    num_draws: Any
     former_mean: Any
     """Means at the optimum with half the draws."""
     former_sd: Any
     mean: Any
     sd: Any
-    memory: Memory
-    """What the optimiser knows about the Hessian; nothing when q has moved far since."""
     value: Any
     norm: Any
     """Largest entry of the gradient, in sds."""
@@ -80,7 +79,6 @@ class Progress(NamedTuple):
     first_size: Any
     sizes: Any
     """Largest mean or sd at each of the last four times that rounds got stuck."""
-    num_evaluations: Any
     num_rounds: Any
     """Since the directions were computed."""
     num_retries: Any
@@ -94,70 +92,39 @@ class Progress(NamedTuple):
 def begin(
     kind: Kind,
     z: NDArray[np.float64],
-    num_chunks: int,
+    num_draws: int,
     newton_steps: int = 0,
     shrink: float = 1.0,
 ) -> Progress:
     """Return the progress of fits that have not begun, from starts of shape ``(n, d)``."""
-    return _template(kind, *z.shape)._replace(
-        start=np.asarray(z, np.float64),
-        newton_steps=np.full(len(z), newton_steps),
-        shrink=np.full(len(z), shrink),
-        num_chunks=np.full(len(z), num_chunks),
-    )
-
-
-@lru_cache(maxsize=32)
-def _template(kind: Kind, num_fits: int, dim: int) -> Progress:
-    empty = jax.tree.map(
-        lambda leaf: np.zeros((num_fits, *leaf.shape), leaf.dtype), _shapes(kind, dim)
-    )
-    infinite: Any = np.full((num_fits, dim), np.inf)
-    progress: Progress = empty._replace(
-        stale=np.ones(num_fits, bool),
-        former_mean=infinite,
-        former_sd=infinite,
-        value=infinite[:, 0],
-        norm=infinite[:, 0],
-        error=infinite[:, 0],
-        sizes=np.full((num_fits, 4), np.nan),
-    )
-    return progress
-
-
-def _shapes(kind: Kind, dim: int) -> Progress:
-    """Return the shapes and types of the progress of one fit."""
-
-    def of(shape: tuple[int, ...], dtype: Any = np.float64) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
-
-    one, whole, vector = of(()), of((), np.int64), of((dim,))
-    dense = (dim, dim) if kind.is_dense(dim) else (dim,)
-    q = kind.shapes(dim)
+    count, dim = z.shape
+    dense = (count, dim, dim) if kind.is_dense(dim) else (count, dim)
+    empty = (count, 0)
+    zeros, infinite = np.zeros(count), np.full(count, np.inf)
+    integers = np.zeros(count, np.int64)
     return Progress(
-        q=q,
-        start=vector,
-        directions=of(dense if takes_directions(kind, dim) else (0,)),
-        stale=of((), bool),
-        newton_steps=whole,
-        shrink=one,
-        num_chunks=whole,
-        former_mean=vector,
-        former_sd=vector,
-        mean=vector,
-        sd=vector,
-        memory=jax.eval_shape(no_memory, of((q.step_dim,))),
-        value=one,
-        norm=one,
-        error=one,
-        first_size=one,
-        sizes=of((4,)),
-        num_evaluations=whole,
-        num_rounds=whole,
-        num_retries=whole,
-        trace=of((_TRACE, 2)),
-        num_traced=whole,
-        code=whole,
+        q=jax.tree.map(lambda leaf: np.zeros((count, *leaf.shape)), kind.shapes(dim)),
+        start=np.array(z, np.float64),
+        directions=np.zeros(dense if takes_directions(kind, dim) else empty),
+        hessian=np.zeros(dense if takes_directions(kind, dim) else empty),
+        stale=np.ones(count, bool),
+        newton_steps=np.full(count, newton_steps),
+        shrink=np.full(count, shrink),
+        num_draws=np.full(count, num_draws),
+        former_mean=np.full(z.shape, np.inf),
+        former_sd=np.full(z.shape, np.inf),
+        mean=np.zeros(z.shape),
+        sd=np.zeros(z.shape),
+        value=infinite.copy(),
+        norm=infinite.copy(),
+        error=infinite.copy(),
+        first_size=zeros,
+        sizes=np.full((count, 4), np.nan),
+        num_rounds=integers.copy(),
+        num_retries=integers.copy(),
+        trace=np.zeros((count, _TRACE, 2)),
+        num_traced=integers.copy(),
+        code=integers.copy(),
     )
 
 
@@ -166,19 +133,18 @@ def takes_directions(kind: Kind, dim: int) -> bool:
     return kind.needs_directions and kind.is_dense(dim)
 
 
-def begin_beside(
-    settled: Progress, z: NDArray[np.float64], kind: Kind, num_chunks: int
-) -> Progress:
+def begin_beside(settled: Progress, z: NDArray[np.float64], kind: Kind, num_draws: int) -> Progress:
     """Return the progress of a fit that begins with the scales of another, somewhere else.
 
     A family that cannot be moved begins with the curvature there.
     """
-    fresh = begin(kind, z, num_chunks)
+    fresh = begin(kind, z, num_draws)
     if not isinstance(settled.q, HasLocation):
         return fresh
     return fresh._replace(
         q=settled.q.moved_to(z),
         directions=settled.directions,
+        hessian=np.full_like(settled.hessian, np.nan),  # that of another place
         mean=z,
         sd=settled.sd,
         stale=np.zeros(len(z), bool),
@@ -186,20 +152,28 @@ def begin_beside(
     )
 
 
-def with_more_draws(progress: Progress, some: NDArray[np.bool_]) -> Progress:
-    """Let some fits continue with twice the draws they ended with."""
-    doubled = progress._replace(
-        num_chunks=2 * progress.num_chunks,
-        former_mean=progress.mean,
-        former_sd=progress.sd,
-        num_rounds=np.zeros_like(progress.num_rounds),
-        code=np.full_like(progress.code, RUNNING),
-    )
-    return choose(some, doubled, progress)
+def take(progress: Progress, which: Any) -> Progress:
+    """Return the progress of some fits."""
+    return jax.tree.map(lambda leaf: leaf[which], progress)
+
+
+def put(progress: Progress, which: Any, some: Progress) -> Progress:
+    """Replace the progress of some fits."""
+    if len(which) == len(progress.code):
+        return some
+
+    def replaced(leaf: Any, new: Any) -> Any:
+        leaf = np.array(leaf)
+        leaf[which] = new
+        return leaf
+
+    return jax.tree.map(replaced, progress, some)
 
 
 def choose(mask: NDArray[np.bool_], one: Progress, other: Progress) -> Progress:
     """Take some fits from one progress and the rest from another."""
+    if mask.all():
+        return one
     return jax.tree.map(
         lambda a, b: np.where(mask.reshape(-1, *(1,) * (np.ndim(a) - 1)), a, b), one, other
     )

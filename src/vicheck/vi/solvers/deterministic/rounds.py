@@ -1,29 +1,26 @@
-"""The compiled part of the deterministic solver: a fit, or many, from start to end in one call.
+"""Rounds: fits of the same number of draws, carried on together, until the draws are doubled.
 
-A fit runs in rounds. The first starts from the curvature of the posterior and is loose. Each later
-one optimises the ELBO on fixed draws; once its gradient vanishes the draws are doubled, until q
-stays the same. When rounds get stuck, the units are recomputed from the curvature at q.
+The first round of a fit starts from the curvature of the posterior and is loose. Each later one
+optimises the ELBO on fixed draws; once its gradient vanishes the draws are doubled, until q stays
+the same. When rounds get stuck, the units are recomputed from the curvature at q.
 """
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
-from jax import lax
+import numpy as np
+from numpy.typing import NDArray
 
-from vicheck.model import Data, Program
 from vicheck.results.status import FitStatus
-from vicheck.runtime.compiling import compiled
+from vicheck.vi.charts.chart import Chart
 from vicheck.vi.curvature import FLATTEST, climb
-from vicheck.vi.families.family import Family
-from vicheck.vi.families.moments import mean_and_sd
+from vicheck.vi.density import Density, Lanes
 from vicheck.vi.families.registry import Kind
-from vicheck.vi.quasi_newton import minimise, no_memory
-from vicheck.vi.solvers.deterministic.noise import CHUNK, Noise, standardised
-from vicheck.vi.solvers.deterministic.objective import objective_of_step
+from vicheck.vi.quasi_newton import Memory, Minimum, minimise, no_memory
+from vicheck.vi.solvers.deterministic.noise import make_noise, standardised
+from vicheck.vi.solvers.deterministic.objective import Objective
 from vicheck.vi.solvers.deterministic.progress import (
     CODES,
     NEW,
@@ -32,10 +29,14 @@ from vicheck.vi.solvers.deterministic.progress import (
     takes_directions,
 )
 
-__all__ = ["LOOSE", "Limits", "run_rounds"]
+__all__ = ["LOOSE", "Limits", "Rounds"]
+
+Floats = NDArray[np.float64]
 
 LOOSE = 0.1
 """Gradient, in sds, that is small enough before the units are right."""
+_COARSE = 0.2
+"""Gradient, in errors of the draws that are tolerated, that is small enough before the last."""
 _EVALUATIONS, _LONG = 40, 100
 """Evaluations per round; more where the units cannot be recomputed from the curvature."""
 _NEAR = 1.0
@@ -48,169 +49,207 @@ _INFINITY = 1e8
 """A mean or sd beyond this many times its size at the start has run away."""
 _LEAST_PRECISION = 0.1
 """Curvature, in units of q's own precisions, below which the density counts as flat."""
+_AGREEING = 3.0
+"""Factor up to which the curvature and q's scales agree."""
 _ROUNDS, _PATIENCE = 12, 8
 """Rounds before the curvature is computed again, and how often that may happen."""
+
+
+def _tolerances(now: Progress, limits: Limits) -> Floats:
+    """Return how small each gradient has to become in this round.
+
+    Before it is known that there are enough draws, their error hides what a small gradient adds.
+    """
+    last = (now.error < limits.sampling_tolerance) | (2 * now.num_draws > limits.max_draws)
+    coarse = max(limits.tolerance, _COARSE * limits.sampling_tolerance)
+    return np.where(now.code == NEW, LOOSE, np.where(last, limits.tolerance, coarse))
+
+
+def _trusted(hessian: Floats, now: Progress) -> Floats:
+    """Return Hessians with zeros where q's scales are not those of a density so curved.
+
+    At the optimum of a quadratic density the curvature times the square of a scale is 1.
+    """
+    curvature = np.diagonal(hessian, axis1=1, axis2=2) * np.square(now.sd)
+    agrees = (curvature > 1.0 / _AGREEING) & (curvature < _AGREEING) & (now.code != NEW)[:, None]
+    return np.where(agrees[:, :, None] & agrees[:, None, :], hessian, 0.0)
 
 
 class Limits(NamedTuple):
     """When to stop."""
 
-    tolerance: Any
-    sampling_tolerance: Any
-    max_chunks: Any
-    budget: Any
-    """Density evaluations of one call; the next call continues from there."""
+    tolerance: float
+    sampling_tolerance: float
+    max_draws: int
 
 
-@compiled("log_density")
-def run_rounds(
-    what: tuple[Program, Kind],
-    progress: Progress,
-    noise: Noise,
-    own: Data,
-    shared: Data,
-    limits: Limits,
-) -> Progress:
-    """Continue fits, one after another, until each has ended or has used up its budget.
+class Rounds:
+    """Carries fits on, one round at a time.
 
-    One after another, because fits of one batch take very different numbers of steps, and
-    because the draws of one fit fill a processor's registers already.
+    Parameters
+    ----------
+    density
+        The log density, with a lane for each fit.
+    kind
+        The family.
+    seeds
+        Of the noise of each fit.
     """
 
-    def of_lane(lane: tuple[Progress, Any, Data]) -> Progress:
-        its_noise = noise._replace(shift=lane[1])
-        return _run_rounds_of_one(*what, lane[0], its_noise, shared | lane[2], limits)
+    def __init__(self, density: Density, kind: Kind, seeds: NDArray[np.int64]) -> None:
+        self.density, self.kind, self.seeds = density, kind, seeds
+        self.dim = density.dim
+        self.noise_dim = kind.noise_dim(density.dim)
+        self._memory = no_memory(len(seeds), kind.shapes(density.dim).step_dim)
+        """What the optimiser has learnt in the last round of each fit."""
 
-    return lax.map(of_lane, (progress, noise.shift, own))
+    def run(self, lanes: Lanes, now: Progress, limits: Limits) -> Progress:
+        """Return the progress after one round; all these fits have the same number of draws."""
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            now = self._with_fresh_units(lanes, now)
+            chart = self._chart(now)
+            end = self._optimise(lanes, now, chart, limits)
+            after = self._judged(now, chart, end, limits)
+        near = np.abs(end.x).max(axis=1) < _NEAR
+        self._remember(lanes, end.memory, near & ~after.stale)
+        return after
 
+    def forget(self, lanes: Lanes) -> None:
+        """Forget what was learnt about some fits, which begin anew."""
+        self._memory.forget(np.isin(np.arange(len(self.seeds)), lanes))
 
-def _run_rounds_of_one(
-    program: Program, kind: Kind, progress: Progress, noise: Noise, data: Data, limits: Limits
-) -> Progress:
-    until = progress.num_evaluations + limits.budget
+    def _recall(self, lanes: Lanes) -> Memory:
+        return self._memory if len(lanes) == len(self.seeds) else self._memory.take(lanes)
 
-    def unfinished(now: Progress) -> jax.Array:
-        return (now.code <= RUNNING) & (now.num_evaluations < until)
+    def _remember(self, lanes: Lanes, memory: Memory, valid: NDArray[np.bool_]) -> None:
+        memory.forget(~valid)
+        if memory is not self._memory:
+            self._memory.put(lanes, memory)
 
-    def next_round(now: Progress) -> Progress:
-        # Only what may change goes through the branches, which copy it.
-        q, directions = lax.cond(
-            now.stale,
-            partial(_fresh_units, program, kind, data),
-            lambda same: (same.q, same.directions),
-            now,
+    def _with_fresh_units(self, lanes: Lanes, now: Progress) -> Progress:
+        """Return the progress with directions from the curvature, and new fits with their q."""
+        stale = np.flatnonzero(now.stale)
+        if not len(stale):
+            return now
+        first = now.code[stale] == NEW
+        # Fits of one batch begin together, so that all of them are new or none is.
+        fresh = bool(first.all())
+        z, curvature = climb(
+            self.density,
+            lanes[stale],
+            now.start[stale] if fresh else now.mean[stale],
+            int(now.newton_steps[stale].max()) if fresh else 0,
+            FLATTEST if fresh else _LEAST_PRECISION / np.square(now.sd[stale]),
+            self.kind.is_dense(self.dim),
         )
-        now = now._replace(q=q, directions=directions)
-        return _round(program, kind, now, noise, data, limits)
+        now = jax.tree.map(np.array, now)
+        if fresh:
+            started = self.kind.starts(z, curvature, now.shrink[stale])
+            for leaf, new in zip(jax.tree.leaves(now.q), jax.tree.leaves(started), strict=True):
+                leaf[stale] = new
+        if now.directions.size:
+            now.directions[stale], now.hessian[stale] = curvature.directions, curvature.hessian
+        return now
 
-    return lax.while_loop(unfinished, next_round, progress)
+    def _chart(self, now: Progress) -> Chart:
+        if now.directions.size or not self.kind.needs_directions:
+            return now.q.chart(now.directions)
+        # Where no directions are kept they are q's own units, which change as it does.
+        still = np.zeros((len(now.code), self.kind.shapes(self.dim).step_dim))
+        _, sd = now.q.chart(np.zeros_like(now.start)).mean_and_sd(still)
+        return now.q.chart(sd)
 
+    def _optimise(self, lanes: Lanes, now: Progress, chart: Chart, limits: Limits) -> Minimum:
+        size = chart.step_dim
+        dense = self.kind.is_dense(self.dim)
+        half = make_noise(int(now.num_draws[0]), self.noise_dim, self.seeds[lanes])
+        exact = half.shape[1] >= 2 * self.noise_dim
+        objective = Objective(
+            self.density,
+            lanes,
+            chart,
+            standardised(half, dense),
+            None if exact or not now.hessian.size else _trusted(now.hessian, now),
+        )
+        return minimise(
+            objective,
+            np.zeros((len(lanes), size)),
+            tolerance=_tolerances(now, limits),
+            max_evaluations=_EVALUATIONS if takes_directions(self.kind, self.dim) else _LONG,
+            longest=np.where(np.arange(size) < chart.num_shifts, _LONGEST_SHIFT, _LONGEST_GROWTH),
+            memory=self._recall(lanes),
+        )
 
-def _fresh_units(
-    program: Program, kind: Kind, data: Data, now: Progress
-) -> tuple[Family, jax.Array]:
-    """Return q, at the start made from the curvature, and directions from the curvature there."""
-    first = now.code == NEW
-    z, curvature = climb(
-        program,
-        jnp.where(first, now.start, now.mean),
-        data,
-        jnp.where(first, now.newton_steps, 0),
-        jnp.where(first, FLATTEST, _LEAST_PRECISION / jnp.square(now.sd)),
-        kind.is_dense(program.dim),
-    )
-    start = kind.start(z, curvature, now.shrink)
-    q = jax.tree.map(lambda new, old: jnp.where(first, new, old), start, now.q)
-    return q, curvature.directions if now.directions.size else now.directions
+    def _judged(self, now: Progress, chart: Chart, end: Minimum, limits: Limits) -> Progress:
+        """Return where fits are after a round, which of them have ended, and how."""
+        first = now.code == NEW
+        mean, sd = chart.mean_and_sd(end.x)
+        norm = np.abs(end.gradient).max(axis=1)
+        farthest = np.abs(end.x).max(axis=1)
+        near = (farthest < _NEAR) | (end.num_evaluations == 1)
+        # Where a density has kinks, no step may be left that descends although the gradient is not
+        # quite zero; what matters is that it is small against the error of the draws.
+        flat = (norm < _tolerances(now, limits)) | (
+            end.stalled & (norm < limits.sampling_tolerance)
+        )
+        settled = flat & near & ~first
+        shift = (np.abs(mean - now.former_mean) / sd).max(axis=1)
+        growth = np.abs(np.log(sd / now.former_sd)).max(axis=1)
+        error = np.where(settled, np.maximum(shift, growth), now.error)
+        last = 2 * now.num_draws > limits.max_draws
+        enough = settled & ((error < limits.sampling_tolerance) | last)
+        doubled = settled & ~enough
+        # Only the last draws are worth an exact optimum: the next round finds it.
+        done = enough & ((norm < limits.tolerance) | end.stalled)
+        largest = np.maximum(np.abs(mean).max(axis=1), sd.max(axis=1))
+        first_size = np.where(now.num_rounds == 0, 1.0 + largest, now.first_size)
+        unmoved = end.stalled & (farthest < _UNMOVED) & ~settled
+        stuck = ~first & ~done & (unmoved | (now.num_rounds + 1 >= _ROUNDS))
+        pushed = np.concatenate([now.sizes[:, 1:], largest[:, None]], axis=1)
+        sizes = np.where(stuck[:, None], pushed, now.sizes)
+        # Stuck four times, and larger each time: there is no optimum.
+        growing = stuck & (np.diff(sizes) > 0.0).all(axis=1) & (sizes[:, -1] > 1.2 * sizes[:, 0])
+        again = first | stuck
+        code = np.select(
+            [
+                ~np.isfinite(end.value),
+                done,
+                ~first & (growing | ~(largest <= _INFINITY * first_size)),
+                stuck & (now.num_retries >= _PATIENCE),
+            ],
+            [
+                CODES[FitStatus.NOT_FINITE],
+                CODES[FitStatus.CONVERGED],
+                CODES[FitStatus.AT_INFINITY],
+                np.where(unmoved, CODES[FitStatus.STALLED], CODES[FitStatus.MAX_ITERATIONS]),
+            ],
+            RUNNING,
+        )
 
+        def former(latest: Floats, kept: Floats) -> Floats:
+            return np.where(doubled[:, None], latest, np.where(again[:, None], np.inf, kept))
 
-def _round(
-    program: Program, kind: Kind, now: Progress, noise: Noise, data: Data, limits: Limits
-) -> Progress:
-    first = now.code == NEW
-    # Where no directions are kept they are q's own units, which change as it does.
-    moves = now.directions if now.directions.size else now.q.units()
-    dim, size = now.q.dim, now.q.step_dim
-    no_step = jnp.zeros(size, now.start.dtype)
-    tolerance = jnp.where(first, LOOSE, limits.tolerance)
-    draws = standardised(noise, now.num_chunks, kind.is_dense(dim))
-    end = minimise(
-        objective_of_step(program, now.q, moves, draws, now.num_chunks, data),
-        no_step,
-        tolerance=tolerance,
-        max_evaluations=_EVALUATIONS if takes_directions(kind, dim) else _LONG,
-        longest=jnp.where(jnp.arange(size) < now.q.num_shifts, _LONGEST_SHIFT, _LONGEST_GROWTH),
-        memory=jax.tree.map(
-            lambda kept, fresh: jnp.where(now.memory.num_pairs > 0, kept, fresh),
-            now.memory,
-            no_memory(no_step),
-        ),
-    )
-    q = now.q.displaced(end.x, moves)
-    mean, sd = mean_and_sd(q)
-    norm = jnp.max(jnp.abs(end.gradient))
-    farthest = jnp.max(jnp.abs(end.x))
-    near = (farthest < _NEAR) | (end.num_evaluations == 1)
-    # Where a density has kinks, no step may be left that descends although the gradient is not
-    # quite zero; what matters is that it is small against the error of the draws.
-    flat = (norm < tolerance) | (end.stalled & (norm < limits.sampling_tolerance))
-    settled = flat & near & ~first
-    shift = jnp.max(jnp.abs(mean - now.former_mean) / sd)
-    growth = jnp.max(jnp.abs(jnp.log(sd / now.former_sd)))
-    error = jnp.where(settled, jnp.maximum(shift, growth), now.error)
-    done = settled & (
-        (error < limits.sampling_tolerance) | (2 * now.num_chunks > limits.max_chunks)
-    )
-    doubled = settled & ~done
-
-    largest = jnp.maximum(jnp.max(jnp.abs(mean)), jnp.max(sd))
-    first_size = jnp.where(now.num_rounds == 0, 1.0 + largest, now.first_size)
-    unmoved = end.stalled & (farthest < _UNMOVED) & ~settled
-    stuck = ~first & ~done & (unmoved | (now.num_rounds + 1 >= _ROUNDS))
-    sizes = jnp.where(stuck, jnp.roll(now.sizes, -1).at[-1].set(largest), now.sizes)
-    # Stuck four times, and larger each time: there is no optimum.
-    growing = stuck & (jnp.diff(sizes) > 0.0).all() & (sizes[-1] > 1.2 * sizes[0])
-    again = first | stuck
-    code = jnp.select(
-        [
-            ~jnp.isfinite(end.value),
-            done,
-            ~first & (growing | (largest > _INFINITY * first_size)),
-            stuck & (now.num_retries >= _PATIENCE),
-        ],
-        [
-            CODES[FitStatus.NOT_FINITE],
-            CODES[FitStatus.CONVERGED],
-            CODES[FitStatus.AT_INFINITY],
-            jnp.where(unmoved, CODES[FitStatus.STALLED], CODES[FitStatus.MAX_ITERATIONS]),
-        ],
-        RUNNING,
-    ).astype(jnp.int64)
-
-    def former(latest: jax.Array, kept: jax.Array) -> jax.Array:
-        return jnp.where(doubled, latest, jnp.where(again, jnp.inf, kept))
-
-    # Far from where the units were computed they say little, least of all about an optimum.
-    stale = (stuck | ~near) & takes_directions(kind, dim)
-    known = jnp.where(near & ~stale, end.memory.num_pairs, 0)
-    return now._replace(
-        q=q,
-        stale=stale,
-        num_chunks=jnp.where(doubled, 2 * now.num_chunks, now.num_chunks),
-        former_mean=former(mean, now.former_mean),
-        former_sd=former(sd, now.former_sd),
-        mean=mean,
-        sd=sd,
-        memory=end.memory._replace(num_pairs=known),
-        value=end.value,
-        norm=norm,
-        error=error,
-        first_size=first_size,
-        sizes=sizes,
-        num_evaluations=now.num_evaluations + end.num_evaluations * now.num_chunks * CHUNK,
-        num_rounds=jnp.where(again, 0, now.num_rounds + 1),
-        num_retries=now.num_retries + stuck,
-        trace=now.trace.at[now.num_traced].set(jnp.stack([-end.value, norm]), mode="drop"),
-        num_traced=now.num_traced + 1,
-        code=code,
-    )
+        trace = now.trace.copy()
+        recorded = np.flatnonzero(now.num_traced < trace.shape[1])
+        trace[recorded, now.num_traced[recorded]] = np.stack([-end.value, norm], -1)[recorded]
+        # Far from where the units were computed they say little, least of all about an optimum.
+        stale = (stuck | ~near) & takes_directions(self.kind, self.dim)
+        return now._replace(
+            q=chart.members(end.x),
+            stale=stale,
+            num_draws=np.where(doubled, 2 * now.num_draws, now.num_draws),
+            former_mean=former(mean, now.former_mean),
+            former_sd=former(sd, now.former_sd),
+            mean=mean,
+            sd=sd,
+            value=end.value,
+            norm=norm,
+            error=error,
+            first_size=first_size,
+            sizes=sizes,
+            num_rounds=np.where(again, 0, now.num_rounds + 1),
+            num_retries=now.num_retries + stuck,
+            trace=trace,
+            num_traced=now.num_traced + 1,
+            code=code,
+        )

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,22 +11,17 @@ from vicheck.errors import ModelError
 from vicheck.model import Model
 from vicheck.results.fit import Optimum, Solution
 from vicheck.results.status import FitStatus
-from vicheck.runtime.compiling import Recent
 from vicheck.runtime.interrupts import check_interrupt
 from vicheck.vi import modes
 from vicheck.vi.families.registry import Kind
 from vicheck.vi.solvers.deterministic.batch import Batch
-from vicheck.vi.solvers.deterministic.noise import CHUNK
 from vicheck.vi.solvers.deterministic.options import Options
-from vicheck.vi.solvers.deterministic.progress import CODES, Progress, elbos, takes_directions
+from vicheck.vi.solvers.deterministic.progress import CODES, Progress, elbos, take
 from vicheck.vi.solvers.reporting import Report
 
 __all__ = ["SingleFit"]
 
 Floats = NDArray[np.float64]
-
-_SEARCHED = Recent()
-"""What the search for modes is compiled for in this process."""
 
 
 class SingleFit:
@@ -38,7 +30,7 @@ class SingleFit:
     def __init__(
         self, options: Options, model: Model, kind: Kind, seed: int, report: Report
     ) -> None:
-        self.program, self.kind, self.seed = model.program, kind, seed
+        self.model, self.kind, self.seed = model, kind, seed
         self.num_climbs = options.num_starts - 1
         self.batch = Batch(options, model.program, kind, model.data, {}, np.array([seed]), report)
 
@@ -48,7 +40,7 @@ class SingleFit:
         others: list[Progress] = []
         interrupted = False
         try:
-            best = self._first_optimum()
+            best = batch.run()
             if not np.isfinite(best.trace[0, : int(best.num_traced[0]), 0]).any():
                 self._raise_not_finite()
             batch.latest = best
@@ -59,39 +51,20 @@ class SingleFit:
                 raise
             best, interrupted = batch.latest, True
         return Solution(
-            q=_only(best).q,
+            q=take(best, 0).q,
             status=FitStatus.INTERRUPTED if interrupted else batch.statuses(best)[0],
             elbo=float(elbos(best)[0]),
-            num_evaluations=int(batch.num_evaluations[0]),
+            num_evaluations=int(batch.density.num_evaluations[0]),
             gradient_norm=float(best.norm[0]),
             sampling_error=float(best.error[0]),
-            num_draws=int(best.num_chunks[0]) * CHUNK,
-            others=tuple(Optimum(_only(other).q, -float(other.value[0])) for other in others),
+            num_draws=int(best.num_draws[0]),
+            others=tuple(Optimum(take(other, 0).q, -float(other.value[0])) for other in others),
             elbo_trace=best.trace[0, : int(best.num_traced[0]), 0],
             gradient_trace=best.trace[0, : int(best.num_traced[0]), 1],
         )
 
-    def _first_optimum(self) -> Progress:
-        """Run the fit; the first time, while another thread compiles the search for modes."""
-        computes = self.program.computation("log_density", self.batch.shared)
-        key = (computes, self.kind, self.num_climbs)
-        if not self.num_climbs or key in _SEARCHED:
-            return self.batch.run()
-        _SEARCHED.add(key)
-        dim = self.program.dim
-        directions = np.ones((dim, dim) if takes_directions(self.kind, dim) else dim)
-        with ThreadPoolExecutor(1) as pool:
-            pool.submit(
-                modes.compile_search,
-                self.program,
-                self.num_climbs,
-                directions,
-                self.batch.shared,
-            )
-            return self.batch.run()
-
     def _raise_not_finite(self) -> None:
-        where = self.program.locate_trouble(jnp.zeros(self.program.dim), self.batch.shared)
+        where = self.model.program.locate_trouble(np.zeros(self.model.dim), self.model.data)
         raise ModelError(
             f"the log density is not finite at any of {self.num_climbs + 1} starts; at z = 0 "
             f"the trouble is in {where}"
@@ -100,10 +73,9 @@ class SingleFit:
     def _search_others(self, best: Progress) -> list[Progress]:
         """Return all optima, the best first: where climbs end far from the fit, fit again."""
         batch = self.batch
-        starts = modes.random_starts(self.num_climbs, self.program.dim, self.seed)
+        starts = modes.random_starts(self.num_climbs, self.model.dim, self.seed)
         directions = best.directions[0] if best.directions.size else best.sd[0]
-        ends = np.asarray(modes.climb_from_starts(self.program, starts, directions, batch.shared))
-        batch.count_evaluations(modes.MAX_EVALUATIONS * len(starts))
+        ends = modes.climb_from_starts(batch.density, starts, directions)
         check_interrupt()
 
         def settle(end: Floats, known: Sequence[Progress]) -> Progress | None:
@@ -120,8 +92,3 @@ class SingleFit:
 
 def _place_of(progress: Progress) -> modes.Place:
     return modes.Place(progress.mean[0], progress.sd[0])
-
-
-def _only(progress: Progress) -> Progress:
-    """Return the progress of the only fit, without the axis over fits."""
-    return jax.tree.map(lambda leaf: leaf[0], progress)

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from vicheck.model import Data, Model, Program
 from vicheck.results.fit import Solution
+from vicheck.vi.density import Density
 from vicheck.vi.families.registry import Kind
-from vicheck.vi.solvers.deterministic.batch import Batch, BatchSolution
+from vicheck.vi.solvers.deterministic.batch import BatchSolution, solve_in_parts
 from vicheck.vi.solvers.deterministic.options import Options
 from vicheck.vi.solvers.deterministic.single import SingleFit
 from vicheck.vi.solvers.reporting import Report, silent
@@ -53,7 +54,7 @@ class Deterministic(Options):
         self, program: Program, kind: Kind, shared: Data, own: Data, seeds: NDArray[np.int64]
     ) -> None:
         """Compile what `solve_many` needs for data of these shapes."""
-        Batch(self, program, kind, shared, own, seeds, silent).compile()
+        Density(program, shared, own, len(seeds)).compile()
 
     def solve_many(
         self, program: Program, kind: Kind, shared: Data, own: Data, seeds: NDArray[np.int64]
@@ -63,4 +64,4 @@ class Deterministic(Options):
         Arrays in ``own`` have a leading axis, one entry for each fit; those in ``shared`` are the
         same for all.
         """
-        return Batch(self, program, kind, shared, own, seeds, silent).solve()
+        return solve_in_parts(self, program, kind, shared, own, seeds, silent)

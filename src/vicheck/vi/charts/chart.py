@@ -1,0 +1,86 @@
+"""What a chart offers: members of a family around anchors, described by steps away from them."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicheck.vi.families.family import Family
+
+__all__ = ["Chart"]
+
+Floats = NDArray[np.float64]
+
+
+class Chart(abc.ABC):
+    """Members of a family around anchors, one anchor for each of several fits.
+
+    A step from an anchor is measured in its standard deviations, as `Family.displaced` says; all
+    arrays have a leading axis over the fits. What is differentiated here is all that a solver needs
+    to know of a family.
+    """
+
+    step_dim: int
+    """How many numbers describe a step."""
+    num_shifts: int
+    """How many of them, the first ones, move q without changing its shape."""
+
+    @abc.abstractmethod
+    def draws(self, steps: Floats, noise: Floats) -> Floats:
+        """Return draws, shape ``(l, n, d)``, of members ``steps`` away, made of noise."""
+
+    @abc.abstractmethod
+    def pull_back(self, steps: Floats, noise: Floats, gradients: Floats) -> Floats:
+        """Return the derivative by the steps, shape ``(l, p)``, of the mean of some function.
+
+        ``gradients``, shape ``(l, n, d)``, are those of the function at the draws.
+        """
+
+    @abc.abstractmethod
+    def entropy(self, steps: Floats, noise: Floats) -> tuple[Floats, Floats]:
+        """Return entropies, shape ``(l,)``, and their derivatives; estimated where need be."""
+
+    @abc.abstractmethod
+    def scores(self, noise: Floats, draws: Floats) -> Floats:
+        """Return the gradients of log q of the anchors at their draws, shape ``(l, n, d)``."""
+
+    @abc.abstractmethod
+    def members(self, steps: Floats) -> Family:
+        """Return the members ``steps`` away, with a leading axis over them."""
+
+    @abc.abstractmethod
+    def mean_and_sd(self, steps: Floats) -> tuple[Floats, Floats]:
+        """Return means and sds of the members ``steps`` away."""
+
+    @abc.abstractmethod
+    def take(self, which: Any) -> Self:
+        """Return the chart of some of the fits."""
+
+    def repeated(self, count: int) -> Chart:
+        """Return a chart of several fits with the same anchor, from a chart of one."""
+        return self.take(np.zeros(count, np.intp))
+
+    def correction(
+        self, steps: Floats, hessian: Floats, moments: Floats
+    ) -> tuple[Floats, Floats] | None:
+        """Return what makes the mean of a quadratic function over the noise its expectation.
+
+        Parameters
+        ----------
+        steps
+            Steps from the anchors.
+        hessian
+            Of the function, shape ``(l, d, d)``.
+        moments
+            Second moments of the noise, shape ``(l, k, k)``: the identity if they were exact.
+
+        Returns
+        -------
+        tuple or None
+            The expectation minus the mean, shape ``(l,)``, and its derivative by the steps; None
+            where the family does without.
+        """
+        return None

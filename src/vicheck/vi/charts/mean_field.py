@@ -1,0 +1,90 @@
+"""The chart of independent normals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vicheck.vi.charts.chart import Chart, Floats
+from vicheck.vi.curvature import along
+from vicheck.vi.families.family import Family
+from vicheck.vi.families.gaussian import LOG_2PI
+
+__all__ = ["MeanFieldChart", "turned"]
+
+_ROOT_2 = np.sqrt(2.0)
+
+
+@dataclass
+class MeanFieldChart(Chart):
+    """Steps are shifts along directions and, after them, changes of the log scales."""
+
+    family: type[Family]
+    loc: Floats
+    log_scale: Floats
+    directions: Floats
+
+    @property
+    def step_dim(self) -> int:  # type: ignore[override]
+        return 2 * self.loc.shape[-1]
+
+    @property
+    def num_shifts(self) -> int:  # type: ignore[override]
+        return int(self.loc.shape[-1])
+
+    def _parameters(self, steps: Floats) -> tuple[Floats, Floats]:
+        dim = self.num_shifts
+        shifts = along(self.directions, steps[:, :dim])
+        return self.loc + shifts, self.log_scale + steps[:, dim:] / _ROOT_2
+
+    def draws(self, steps: Floats, noise: Floats) -> Floats:
+        loc, log_scale = self._parameters(steps)
+        return np.asarray(loc[:, None] + np.exp(log_scale)[:, None] * noise)
+
+    def pull_back(self, steps: Floats, noise: Floats, gradients: Floats) -> Floats:
+        count = noise.shape[1]
+        _, log_scale = self._parameters(steps)
+        growth = np.einsum("lni,lni->li", gradients, noise) / count
+        shift = along(turned(self.directions), gradients.mean(axis=1))
+        return np.concatenate([shift, growth * np.exp(log_scale) / _ROOT_2], axis=1)
+
+    def entropy(self, steps: Floats, noise: Floats) -> tuple[Floats, Floats]:
+        dim = self.num_shifts
+        _, log_scale = self._parameters(steps)
+        slope = np.zeros_like(steps)
+        slope[:, dim:] = 1.0 / _ROOT_2
+        return 0.5 * dim * (1.0 + LOG_2PI) + log_scale.sum(axis=1), slope
+
+    def scores(self, noise: Floats, draws: Floats) -> Floats:
+        return np.asarray(-noise * np.exp(-self.log_scale)[:, None])
+
+    def members(self, steps: Floats) -> Family:
+        return self.family(*self._parameters(steps))
+
+    def mean_and_sd(self, steps: Floats) -> tuple[Floats, Floats]:
+        loc, log_scale = self._parameters(steps)
+        return loc, np.exp(log_scale)
+
+    def take(self, which: Any) -> MeanFieldChart:
+        anchors = (self.loc, self.log_scale, self.directions)
+        return MeanFieldChart(self.family, *(part[which] for part in anchors))
+
+    def repeated(self, count: int) -> MeanFieldChart:
+        return self
+
+    def correction(
+        self, steps: Floats, hessian: Floats, moments: Floats
+    ) -> tuple[Floats, Floats] | None:
+        # Of s'As with s the scales, A the Hessian times the excess of the moments, entry by entry.
+        _, log_scale = self._parameters(steps)
+        scale = np.exp(log_scale)
+        weighted = along(hessian * (np.eye(self.num_shifts) - moments), scale) * scale
+        slope = np.concatenate([np.zeros_like(scale), weighted / _ROOT_2], axis=1)
+        return 0.5 * weighted.sum(axis=1), slope
+
+
+def turned(directions: Floats) -> Floats:
+    """Return directions transposed, where they are matrices."""
+    return np.swapaxes(directions, 1, 2) if directions.ndim == 3 else directions

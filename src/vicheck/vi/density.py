@@ -1,0 +1,171 @@
+"""The log density and its gradient at many points: all that solvers compile of a model.
+
+Everything else that a fit does runs on the host, in NumPy. So compiled code is small, it holds the
+density once, and it serves the search for modes, the curvature, the fit and the test of its
+gradient. A model whose density is computed on the host anyway, such as one of Stan's, compiles
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from vicheck.model import Data, Program
+from vicheck.runtime.compiling import compiled, is_large
+from vicheck.runtime.interrupts import check_interrupt
+
+__all__ = ["ROWS", "Density"]
+
+Floats = NDArray[np.float64]
+Lanes = NDArray[np.intp]
+
+_FEW_ROWS, ROWS = 4, 32
+"""Points of a large model that compiled code evaluates together; fewer are filled up."""
+_SMALL, _MANY = 128, 1024
+"""The same of a small model with one set of data."""
+_FEW_TOGETHER, _TOGETHER = 2, 64
+"""Sets of data in one call of compiled code, where there are many, of large and small models."""
+
+
+class Density:
+    """Log density and gradient of one program, given one set of data or many.
+
+    Parameters
+    ----------
+    program
+        The program.
+    shared
+        Data that are the same in all sets.
+    own
+        Arrays with a leading axis over the sets of data, of which each has one entry.
+    num_lanes
+        How many sets of data there are. A *lane* is one of them, with the fit to it.
+    """
+
+    def __init__(self, program: Program, shared: Data, own: Data, num_lanes: int = 1) -> None:
+        self.program, self.num_lanes = program, num_lanes
+        self.dim = program.dim
+        self.num_evaluations = np.zeros(num_lanes, np.int64)
+        """Points evaluated so far, by lane."""
+        self._shared, self._own = shared, jax.tree.map(np.asarray, own)
+        one = self._data_of(0)
+        self._on_host = program.density_on_host(one)
+        # Where the density itself is work for several cores, one set of data fills them.
+        self._is_large = is_large(program, one)
+        if self._on_host is None:
+            # Arrays on the device are not copied again at each call.
+            self._shared = jax.device_put(shared)
+        self._together = 1
+        if num_lanes > 1:
+            self._together = _FEW_TOGETHER if self._is_large else _TOGETHER
+        self._prepared: dict[int, Any] = {}
+
+    def __call__(self, lanes: Lanes, z: Floats) -> tuple[Floats, Floats]:
+        """Return log densities and gradients.
+
+        Parameters
+        ----------
+        lanes
+            Which sets of data, shape ``(l,)``.
+        z
+            Points for each of them, shape ``(l, n, d)``.
+
+        Returns
+        -------
+        tuple
+            Values, shape ``(l, n)``, and gradients, shape ``(l, n, d)``.
+        """
+        check_interrupt()
+        self.num_evaluations[lanes] += z.shape[1]
+        if self._on_host is not None:
+            return self._by_host(lanes, z)
+        num_lanes, num_rows, dim = z.shape
+        size, together = self._size(num_rows), self._together
+        blocks = -(-num_rows // size)
+        units = num_lanes * blocks
+        padded = together * -(-units // together)
+        points = _filled(_filled(z, blocks * size, 1).reshape(units, size, dim), padded, 0)
+        where = _filled(np.repeat(lanes, blocks), padded, 0)
+        outputs = []
+        for start in range(0, padded, together):
+            some = slice(start, start + together)
+            own = {name: jax.tree.map(itemgetter(where[some]), a) for name, a in self._own.items()}
+            args = (points[some], own, self._shared)
+            # JAX returns before the numbers are there: calls overlap.
+            outputs.append(self._code(size, args)(*args))
+        values, gradients = (_joined(part) for part in zip(*outputs, strict=True))
+        return (
+            values[:units].reshape(num_lanes, blocks * size)[:, :num_rows],
+            gradients[:units].reshape(num_lanes, blocks * size, dim)[:, :num_rows],
+        )
+
+    def _size(self, num_rows: int) -> int:
+        """Return how many points of one set of data are evaluated in one call of compiled code.
+
+        Each size is compiled. For small models a call costs more than its points, for large ones
+        points that are filled up would.
+        """
+        if self._is_large:
+            return _FEW_ROWS if num_rows <= _FEW_ROWS else ROWS
+        if self.num_lanes > 1:
+            return ROWS
+        return _SMALL if num_rows < _MANY // 2 else _MANY
+
+    def _code(self, size: int, args: Any) -> Any:
+        """Return compiled code for so many points, looked up once."""
+        if size not in self._prepared:
+            self._prepared[size] = _evaluate.prepared(self.program, *args)  # type: ignore[attr-defined]
+        return self._prepared[size]
+
+    def _by_host(self, lanes: Lanes, z: Floats) -> tuple[Floats, Floats]:
+        values, gradients = np.empty(z.shape[:2]), np.empty(z.shape)
+        for i, (lane, rows) in enumerate(zip(lanes, z, strict=True)):
+            evaluate = self._on_host
+            if self._own:  # built anew, or taken from the last ones that were built
+                evaluate = self.program.density_on_host(self._data_of(lane))
+            assert evaluate is not None
+            values[i], gradients[i] = evaluate(rows)
+        return values, gradients
+
+    def _data_of(self, lane: Any) -> Data:
+        return self._shared | jax.tree.map(lambda leaf: leaf[lane], self._own)
+
+    def compile(self) -> None:
+        """Compile what evaluations need, and evaluate nothing that counts."""
+        counted = self.num_evaluations.copy()
+        self(np.zeros(1, np.intp), np.zeros((1, 1, self.dim)))
+        self.num_evaluations = counted
+
+
+@compiled("log_density")
+def _evaluate(program: Program, z: Any, own: Data, shared: Data) -> tuple[jax.Array, jax.Array]:
+    """Return values and gradients at z, shape ``(units, ROWS, d)``."""
+
+    def of_unit(rows: jax.Array, its_own: Data) -> tuple[jax.Array, jax.Array]:
+        data = shared | its_own
+        return jax.vmap(jax.value_and_grad(program.log_density), (0, None))(rows, data)
+
+    if own:
+        return jax.vmap(of_unit)(z, own)
+    values, gradients = of_unit(z.reshape(-1, z.shape[-1]), {})
+    return values.reshape(z.shape[:2]), gradients.reshape(z.shape)
+
+
+def _joined(parts: Sequence[Any]) -> Floats:
+    arrays = [np.asarray(part) for part in parts]
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def _filled(array: NDArray[Any], size: int, axis: int) -> NDArray[Any]:
+    """Repeat the last entry along an axis until there are so many."""
+    missing = size - array.shape[axis]
+    if not missing:
+        return array
+    last = np.take(array, [-1], axis)
+    return np.concatenate([array, np.repeat(last, missing, axis)], axis)
