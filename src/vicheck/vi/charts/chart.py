@@ -63,6 +63,18 @@ class Chart(abc.ABC):
         """Return a chart of several fits with the same anchor, from a chart of one."""
         return self.take(np.zeros(count, np.intp))
 
+    def pulled_moments(self, half: Floats, slopes: Floats) -> tuple[Floats, Floats]:
+        """Return sum and sum of squares, over antithetic pairs, of what each pair pulls back.
+
+        For a chart of one fit. ``half`` is noise, shape ``(n, k)``, and ``slopes``, shape
+        ``(2, n, d)``, are gradients at its draws and at those of its negative. The average over a
+        pair is one independent observation.
+        """
+        pairs = np.stack([half, -half], axis=1)
+        still = np.zeros((len(half), self.step_dim))
+        each = self.repeated(len(half)).pull_back(still, pairs, np.swapaxes(slopes, 0, 1))
+        return each.sum(axis=0), np.square(each).sum(axis=0)
+
     def correction(
         self, steps: Floats, hessian: Floats, moments: Floats
     ) -> tuple[Floats, Floats] | None:
