@@ -16,7 +16,7 @@ ALLOWED = {
     "errors": set(),
     "plain_text": set(),
     "files": {"errors"},
-    "runtime": {"errors"},
+    "runtime": {"errors", "files"},
     "model": {"errors", "runtime"},
     "results": {"errors", "files", "plain_text", "runtime"},
     "draws": {"results"},

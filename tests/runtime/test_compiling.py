@@ -166,6 +166,21 @@ def test_equal_programs_share_code_and_compile_nothing():
     assert num_compiled() == before
 
 
+def test_models_of_numpyro_that_compute_the_same_share_code():
+    def model(shift):
+        def normal(y=None):
+            mu = numpyro.sample("mu", dist.Normal(shift, 1.0))
+            numpyro.sample("y", dist.Bernoulli(logits=mu), obs=y)
+
+        return vicheck.from_numpyro(normal, y=np.array([0, 1, 1]), observed=("y",))
+
+    first = model(0.25).log_density(np.zeros(1))
+    before = num_compiled()
+    assert model(0.25).log_density(np.zeros(1)) == first
+    assert num_compiled() == before
+    assert model(0.5).log_density(np.zeros(1)) != first
+
+
 def test_programs_that_differ_share_nothing():
     values = [
         vicheck.from_log_density(lambda z, c=c: c * jnp.sum(z), jnp.zeros(2)).log_density(

@@ -12,6 +12,7 @@ import inspect
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from functools import lru_cache, partial, wraps
 from typing import Any, Self, TypeVar, cast
 
@@ -19,6 +20,8 @@ import jax
 import numpy as np
 
 from vicheck.runtime.computation import Computation
+from vicheck.runtime.kept_code import forget, keep, key_of, load_kept
+from vicheck.runtime.portable import Portable
 
 __all__ = ["MOST_KEPT", "Recent", "Traced", "compiled", "is_large", "num_compiled", "num_kept"]
 
@@ -39,8 +42,11 @@ _LARGE = 2**12
 """A model is large if z and the data together have at least this many numbers."""
 
 
-class Traced:
+class Traced(Portable):
     """Base class of objects that code is compiled for: tracing shows what they compute now."""
+
+    def portable(self) -> None:
+        """Return None: what another process would compute with it is not known."""
 
     computations: dict[Hashable, Hashable] | None = None
     """Earlier traces, valid while nothing can change; None to trace every time."""
@@ -111,7 +117,7 @@ def compiled(*uses: str) -> Callable[[_F], _F]:
                 whole = partial(function, what)
                 computed = [subject.cached_computation(key, lambda: (whole, _abstract(args)))]
             static = _Static(function, tuple(computed), shapes, is_large(subject, data), what)
-            return _CODE.code_for(static)(static, *args)
+            return _CODE.code_for(static)(*args)
 
         return cast(_F, call)
 
@@ -133,14 +139,77 @@ class _Static:
         self, function: Any, computed: Hashable, shapes: Hashable, large: bool, what: Any
     ) -> None:
         self.function, self.large, self.what = function, large, what
-        self._key = (function, computed, shapes, large)
-        self._hash = hash(self._key)
+        self.key = (function, computed, shapes, large)
+        self._hash = hash(self.key)
 
     def __hash__(self) -> int:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Static) and self._key == other._key
+        return isinstance(other, _Static) and self.key == other.key
+
+
+class _Code:
+    """A piece of compiled code, found in the user's cache directory or compiled when first called.
+
+    It is a function of its own, the only way to free one alone.
+    """
+
+    def __init__(self, static: _Static) -> None:
+        self._lock = threading.Lock()
+        self._static = static
+        self._run: Callable[..., Any] | None = None
+        self._on_trial = ""
+        """Where it was found, until it has run once."""
+
+    def __call__(self, *args: Any) -> Any:
+        run = self._run
+        if run is None:
+            run = self._prepare(args)
+        return self._try(run, args) if self._on_trial else run(*args)
+
+    def _prepare(self, args: tuple[Any, ...]) -> Callable[..., Any]:
+        with self._lock:
+            if self._run is None:
+                self._run, self._on_trial = _found_or_compiled(self._static, args)
+            return self._run
+
+    def _try(self, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Run what was found for the first time; if it does not, compile it after all."""
+        place, self._on_trial = self._on_trial, ""
+        try:
+            return jax.block_until_ready(run(*args))  # type: ignore[no-untyped-call]
+        except jax.errors.JaxRuntimeError:
+            forget(place)
+            with self._lock:
+                self._run, _ = _found_or_compiled(self._static, args)
+            return self._run(*args)
+
+
+def _found_or_compiled(static: _Static, args: tuple[Any, ...]) -> tuple[Callable[..., Any], str]:
+    """Return code for arguments of these shapes, and where it was found: "" if it is new.
+
+    If the key says all that it depends on in terms that other processes share, nothing has to be
+    traced to find it there. If not, as with classes of the user's, everything is traced, and the
+    operations are the key, unless JAX cannot see all of them.
+    """
+    place = key_of(*static.key)
+    found = load_kept(place, args) if place else None
+    if found is not None:
+        return found, place
+    traced = _jitted(static).trace(*args)
+    if not place:
+        whole = Computation.of(traced.jaxpr)
+        place = "" if whole.opaque else key_of(whole.digest, static.large)
+        returned = jax.tree.structure(traced.out_info)
+        found = load_kept(place, args, returned) if place else None
+        if found is not None:
+            return found, place
+    lowered = traced.lower()
+    code = lowered.compile()
+    if place:
+        keep(place, lowered, code)
+    return code, ""
 
 
 class _CodeCache:
@@ -148,16 +217,16 @@ class _CodeCache:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._code: OrderedDict[_Static, Any] = OrderedDict()
+        self._code: OrderedDict[_Static, _Code] = OrderedDict()
         self.num_compiled = 0
 
     def __len__(self) -> int:
         return len(self._code)
 
-    def code_for(self, static: _Static) -> Any:
+    def code_for(self, static: _Static) -> _Code:
         with self._lock:
             if static not in self._code:
-                self._code[static] = _jitted(static)
+                self._code[static] = _Code(static)
                 self.num_compiled += 1
                 while len(self._code) > MOST_KEPT:
                     self._code.popitem(last=False)
@@ -169,7 +238,7 @@ _CODE = _CodeCache()
 
 
 def num_compiled() -> int:
-    """Return how many pieces of code have been compiled in this process so far."""
+    """Return how many pieces of code this process has compiled so far, or found compiled."""
     return _CODE.num_compiled
 
 
@@ -179,14 +248,13 @@ def num_kept() -> int:
 
 
 def _jitted(static: _Static) -> Any:
-    """Return a jitted function of its own for each piece, the only way to free one alone."""
-    function = static.function
+    function, what = static.function, static.what
 
-    def run(static: _Static, *args: Any) -> Any:
-        return function(static.what, *args)
+    def run(*args: Any) -> Any:
+        return function(what, *args)
 
     options = _QUICKER if not static.large and _has_options() else None
-    return jax.jit(run, static_argnums=0, compiler_options=options)
+    return jax.jit(run, compiler_options=options)
 
 
 class Recent:
@@ -211,6 +279,21 @@ def is_large(subject: Any, data: Any) -> bool:
     return bool(size >= _LARGE)
 
 
+@dataclass(frozen=True)
+class _Seen(Portable):
+    """What tracing has shown of a function: a key for what it computes."""
+
+    digest: bytes
+    gradient: bytes
+    subject: Any
+    """What the function belongs to, if JAX cannot see all that it does; else None."""
+    known_rules: bool
+
+    def portable(self) -> Any:
+        """Return the digests, if they say everything."""
+        return (self.digest, self.gradient) if self.subject is None and self.known_rules else None
+
+
 def _trace(function: Callable[..., Any], args: tuple[Any, ...], subject: Any) -> Hashable:
     """Return a key for what a function computes; with the subject if JAX cannot see all of it."""
     # A new partial each time, because JAX caches traces by function.
@@ -218,7 +301,8 @@ def _trace(function: Callable[..., Any], args: tuple[Any, ...], subject: Any) ->
     gradient = b""
     if computation.own_rules and all(_is_float(leaf) for leaf in jax.tree.leaves(args[0])):
         gradient = Computation.of(jax.make_jaxpr(partial(_gradient, function))(*args)).digest
-    return (computation.digest, gradient, subject if computation.opaque else None)
+    unseen = subject if computation.opaque else None
+    return _Seen(computation.digest, gradient, unseen, computation.known_rules)
 
 
 def _gradient(function: Callable[..., Any], first: Any, *rest: Any) -> Any:
@@ -244,8 +328,16 @@ def _shape_of(leaf: Any, skipped: int = 0) -> Any:
 
 def _shapes_of(tree: Any) -> Hashable:
     leaves, structure = jax.tree.flatten(tree)
-    each = ((np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in leaves)
-    return structure, tuple(each)
+    return structure, tuple(map(_type_of, leaves))
+
+
+def _type_of(leaf: Any) -> Hashable:
+    dtype = getattr(leaf, "dtype", None)
+    if dtype is None:
+        return np.shape(leaf), type(leaf)
+    # The types of keys of random number generators are JAX's own.
+    kind = dtype if isinstance(dtype, np.dtype) else str(dtype)
+    return leaf.shape, kind, getattr(leaf, "weak_type", False)
 
 
 @lru_cache(maxsize=1)

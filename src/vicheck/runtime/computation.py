@@ -13,6 +13,7 @@ import sysconfig
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
-__all__ = ["Computation", "add_array", "is_installed", "text_of"]
+__all__ = ["LIBRARIES", "Computation", "add_array", "is_installed", "text_of"]
+
+LIBRARIES = ("vicheck", "jax", "jaxlib", "numpy", "numpyro", "equinox", "optax")
+"""Packages whose code is known by their versions; that of vicheck by its sources."""
 
 _CALLBACKS = ("callback", "ffi_call")
 """Primitives with these names run code that JAX cannot see."""
 _RULES = ("jvp_jaxpr_fun", "fwd_jaxpr_thunk", "bwd")
 """Parameters that hold differentiation rules, which only affect gradients."""
+_MESHES = (jax.sharding.Mesh, jax.sharding.AbstractMesh)
+"""Parameters that can be called, as decorators, but hold no code."""
+_ADDRESS = re.compile(r"0x[0-9a-f]+")
 _IGNORED = ("out_trees", "debug_info")
 """Parameters that differ from trace to trace without affecting what is computed."""
 
@@ -44,18 +51,21 @@ class Computation:
         differ.
     own_rules
         Whether some operations have user-defined derivatives, which only gradients show.
+    known_rules
+        Whether all derivatives that only gradients show are of `LIBRARIES`.
     """
 
     digest: bytes
     opaque: bool
     own_rules: bool
+    known_rules: bool = True
 
     @classmethod
     def of(cls, traced: Any) -> Computation:
         """Return what a closed jaxpr, as `jax.make_jaxpr` returns it, computes."""
         reader = _Reader()
         reader.read_closed(traced)
-        return cls(reader.digest.digest(), reader.opaque, reader.own_rules)
+        return cls(reader.digest.digest(), reader.opaque, reader.own_rules, reader.known_rules)
 
 
 class _Reader:
@@ -64,6 +74,7 @@ class _Reader:
     def __init__(self) -> None:
         self.digest = hashlib.blake2b(digest_size=16)
         self.opaque = self.own_rules = False
+        self.known_rules = True
         self._read: dict[int, tuple[Any, int]] = {}
 
     def read_closed(self, closed: Any) -> None:
@@ -123,21 +134,30 @@ class _Reader:
             add_array(self.digest, value)
         else:
             self._add(text_of(value))
-            self.opaque |= callable(value) and not isinstance(value, type)
+            self.opaque |= _is_opaque(value)
 
     def _read_rule(self, rule: Any) -> None:
         where = str(getattr(getattr(rule, "debug_info", None), "func_src_info", ""))
         name, _, place = where.rpartition(" at ")
         self._add(name)
-        self.own_rules |= not is_installed(place.rpartition(":")[0])
+        path = place.rpartition(":")[0]
+        self.own_rules |= not is_installed(path)
+        self.known_rules &= path.startswith(_known_roots())
 
     def _add(self, *values: Any) -> None:
         self.digest.update(" ".join(map(str, values)).encode() + b"\n")
 
 
+def _is_opaque(value: Any) -> bool:
+    """Whether there may be more to a parameter than its repr says: code, or just an address."""
+    if isinstance(value, (type, *_MESHES)):
+        return False
+    return callable(value) or _ADDRESS.search(repr(value)) is not None
+
+
 def text_of(value: Any) -> str:
     """Return the repr of a value without addresses, which differ from run to run."""
-    return re.sub(r"0x[0-9a-f]+", "", repr(value))
+    return _ADDRESS.sub("", repr(value))
 
 
 def add_array(digest: Any, array: Any) -> None:
@@ -159,3 +179,9 @@ def _roots() -> tuple[str, ...]:
     places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     places |= {*site.getsitepackages(), site.getusersitepackages(), str(Path(__file__).parents[1])}
     return tuple(f"{place}/" for place in places)
+
+
+@lru_cache(maxsize=1)
+def _known_roots() -> tuple[str, ...]:
+    specs = [find_spec(name) for name in LIBRARIES]
+    return tuple(f"{Path(spec.origin).parent}/" for spec in specs if spec and spec.origin)
