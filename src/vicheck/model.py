@@ -15,8 +15,9 @@ import numpy as np
 from jax import lax
 
 from vicheck.errors import ModelError
-from vicheck.runtime.compiling import Traced, compiled
+from vicheck.runtime.compiling import compiled
 from vicheck.runtime.jax_settings import double_precision
+from vicheck.runtime.tracing import Traced
 
 __all__ = [
     "Model",

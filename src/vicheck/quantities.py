@@ -22,7 +22,7 @@ import numpy as np
 
 from vicheck.errors import ArgumentError, ModelError, not_in_jax
 from vicheck.model import Data, Model, Program, labels
-from vicheck.runtime.compiling import Traced
+from vicheck.runtime.tracing import Traced
 
 __all__ = [
     "LIKELIHOOD",

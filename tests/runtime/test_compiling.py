@@ -17,6 +17,7 @@ from vicheck.model import double_precision
 from vicheck.runtime import compiling
 from vicheck.runtime.compiling import num_compiled, num_kept
 from vicheck.runtime.computation import Computation, is_installed
+from vicheck.runtime.tracing import Traced
 
 PRIOR_SD = 1.0
 WEIGHTS = np.ones(3)
@@ -304,7 +305,7 @@ def test_a_snapshot_is_traced_once_and_pickles(monkeypatch):
     assert sent.computations == {}
 
 
-class Holding(compiling.Traced):
+class Holding(Traced):
     def __init__(self, layout):
         self.layout = layout
 

@@ -12,18 +12,18 @@ import inspect
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from functools import lru_cache, partial, wraps
-from typing import Any, Self, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import jax
 import numpy as np
 
 from vicheck.runtime.computation import Computation
 from vicheck.runtime.kept_code import forget, keep, key_of, load_kept
-from vicheck.runtime.portable import Portable
+from vicheck.runtime.recent import Recent
+from vicheck.runtime.tracing import Traced, abstract, shape_of, shapes_of
 
-__all__ = ["MOST_KEPT", "Recent", "Traced", "compiled", "is_large", "num_compiled", "num_kept"]
+__all__ = ["MOST_KEPT", "Recent", "compiled", "is_large", "num_compiled", "num_kept"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -40,46 +40,6 @@ fast; for large models its code takes twice as long. The second option analyses 
 copies of a loop's state are needed; without it, copies take a tenth of the time of small fits."""
 _LARGE = 2**12
 """A model is large if z and the data together have at least this many numbers."""
-
-
-class Traced(Portable):
-    """Base class of objects that code is compiled for: tracing shows what they compute now."""
-
-    def portable(self) -> None:
-        """Return None: what another process would compute with it is not known."""
-
-    computations: dict[Hashable, Hashable] | None = None
-    """Earlier traces, valid while nothing can change; None to trace every time."""
-
-    def snapshot(self) -> Self:
-        """Return a copy that is traced only once, for the duration of one call by the user."""
-        copy = object.__new__(type(self))
-        vars(copy).update(vars(self), computations={})
-        return copy
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Traces made in one process are not valid in another.
-        state = dict(vars(self))
-        return state | {"computations": {}} if "computations" in state else state
-
-    def traces(self, use: str, data: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the function behind a use, and abstract arguments to trace it with."""
-        raise NotImplementedError
-
-    def computation(self, use: str, data: Any) -> Hashable:
-        """Return a key for what a use computes now from data of these shapes."""
-        return self.cached_computation((use, _shapes_of(data)), lambda: self.traces(use, data))
-
-    def cached_computation(
-        self, key: Hashable, traces: Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]]
-    ) -> Hashable:
-        """Trace a function, unless its computation is known already."""
-        known = self.computations
-        if known is None:
-            return _trace(*traces(), self)
-        if key not in known:
-            known[key] = _trace(*traces(), self)
-        return known[key]
 
 
 def compiled(*uses: str) -> Callable[[_F], _F]:
@@ -105,9 +65,9 @@ def compiled(*uses: str) -> Callable[[_F], _F]:
         @wraps(function)
         def call(what: Any, *args: Any) -> Any:
             subject, *parts = what if isinstance(what, tuple) else (what,)
-            data, shapes = args[shared], _shapes_of(args)
+            data, shapes = args[shared], shapes_of(args)
             if own is not None:
-                data = data | jax.tree.map(lambda leaf: _shape_of(leaf, 1), args[own])
+                data = data | jax.tree.map(lambda leaf: shape_of(leaf, 1), args[own])
             computed: list[Hashable]
             if uses:
                 computed = [subject.computation(use, data) for use in uses]
@@ -115,7 +75,7 @@ def compiled(*uses: str) -> Callable[[_F], _F]:
             else:
                 key = (function.__qualname__, *parts, shapes)
                 whole = partial(function, what)
-                computed = [subject.cached_computation(key, lambda: (whole, _abstract(args)))]
+                computed = [subject.cached_computation(key, lambda: (whole, abstract(args)))]
             static = _Static(function, tuple(computed), shapes, is_large(subject, data), what)
             return _CODE.code_for(static)(*args)
 
@@ -128,7 +88,7 @@ def _part_of(subject: Traced, part: Any, data: Any) -> Hashable:
     """Return a key that identifies a further static argument."""
     if not isinstance(part, Traced):
         return part
-    key = (part, _shapes_of(data))
+    key = (part, shapes_of(data))
     return subject.cached_computation(key, lambda: part.traces("values", (subject, data)))
 
 
@@ -257,87 +217,10 @@ def _jitted(static: _Static) -> Any:
     return jax.jit(run, compiler_options=options)
 
 
-class Recent:
-    """Keys of recent work in this process: a set that forgets the oldest."""
-
-    def __init__(self) -> None:
-        self._keys: OrderedDict[Hashable, None] = OrderedDict()
-
-    def __contains__(self, key: Hashable) -> bool:
-        return key in self._keys
-
-    def add(self, key: Hashable) -> None:
-        """Remember a key."""
-        self._keys[key] = None
-        while len(self._keys) > MOST_KEPT:
-            self._keys.popitem(last=False)
-
-
 def is_large(subject: Any, data: Any) -> bool:
     """Whether one evaluation of a model is enough work for several cores."""
     size = subject.dim + sum(np.size(leaf) for leaf in jax.tree.leaves(data))
     return bool(size >= _LARGE)
-
-
-@dataclass(frozen=True)
-class _Seen(Portable):
-    """What tracing has shown of a function: a key for what it computes."""
-
-    digest: bytes
-    gradient: bytes
-    subject: Any
-    """What the function belongs to, if JAX cannot see all that it does; else None."""
-    known_rules: bool
-
-    def portable(self) -> Any:
-        """Return the digests, if they say everything."""
-        return (self.digest, self.gradient) if self.subject is None and self.known_rules else None
-
-
-def _trace(function: Callable[..., Any], args: tuple[Any, ...], subject: Any) -> Hashable:
-    """Return a key for what a function computes; with the subject if JAX cannot see all of it."""
-    # A new partial each time, because JAX caches traces by function.
-    computation = Computation.of(jax.make_jaxpr(partial(function))(*args))
-    gradient = b""
-    if computation.own_rules and all(_is_float(leaf) for leaf in jax.tree.leaves(args[0])):
-        gradient = Computation.of(jax.make_jaxpr(partial(_gradient, function))(*args)).digest
-    unseen = subject if computation.opaque else None
-    return _Seen(computation.digest, gradient, unseen, computation.known_rules)
-
-
-def _gradient(function: Callable[..., Any], first: Any, *rest: Any) -> Any:
-    """Differentiate everything a function returns with respect to its first argument."""
-    value, pull_back = jax.vjp(lambda first: function(first, *rest), first)
-    return value, pull_back(jax.tree.map(jax.numpy.ones_like, value))
-
-
-def _is_float(leaf: Any) -> bool:
-    return bool(jax.numpy.issubdtype(leaf.dtype, np.floating))
-
-
-def _abstract(tree: Any) -> Any:
-    return jax.tree.map(_shape_of, tree)
-
-
-def _shape_of(leaf: Any, skipped: int = 0) -> Any:
-    dtype = getattr(leaf, "dtype", None)
-    if dtype is None:
-        dtype = jax.dtypes.result_type(leaf)
-    return jax.ShapeDtypeStruct(np.shape(leaf)[skipped:], dtype)  # type: ignore[no-untyped-call]
-
-
-def _shapes_of(tree: Any) -> Hashable:
-    leaves, structure = jax.tree.flatten(tree)
-    return structure, tuple(map(_type_of, leaves))
-
-
-def _type_of(leaf: Any) -> Hashable:
-    dtype = getattr(leaf, "dtype", None)
-    if dtype is None:
-        return np.shape(leaf), type(leaf)
-    # The types of keys of random number generators are JAX's own.
-    kind = dtype if isinstance(dtype, np.dtype) else str(dtype)
-    return leaf.shape, kind, getattr(leaf, "weak_type", False)
 
 
 @lru_cache(maxsize=1)

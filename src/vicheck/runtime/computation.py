@@ -33,6 +33,8 @@ _RULES = ("jvp_jaxpr_fun", "fwd_jaxpr_thunk", "bwd")
 """Parameters that hold differentiation rules, which only affect gradients."""
 _MESHES = (jax.sharding.Mesh, jax.sharding.AbstractMesh)
 """Parameters that can be called, as decorators, but hold no code."""
+_PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
+"""Types whose repr says all there is to know."""
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 _IGNORED = ("out_trees", "debug_info")
 """Parameters that differ from trace to trace without affecting what is computed."""
@@ -69,7 +71,10 @@ class Computation:
 
 
 class _Reader:
-    """Reads the operations of a jaxpr and of the jaxprs inside it into one digest."""
+    """Reads the operations of a jaxpr and of the jaxprs inside it into one digest.
+
+    Each call of the user's does so, so it is made to be fast: a model has a hundred operations.
+    """
 
     def __init__(self) -> None:
         self.digest = hashlib.blake2b(digest_size=16)
@@ -81,7 +86,7 @@ class _Reader:
         # The same inner function is often called many times; reading it once is enough.
         known = self._read.get(id(closed))
         if known is not None:
-            self._add("again", known[1])
+            self._add(["again", str(known[1])])
             return
         self._read[id(closed)] = (closed, len(self._read))
         for constant in closed.consts:
@@ -89,32 +94,50 @@ class _Reader:
         self._read_open(closed.jaxpr)
 
     def _read_open(self, jaxpr: Any) -> None:
-        numbers: dict[Any, int] = {}
+        """Read what each operation is, what it takes, and the types of what it returns."""
+        numbers: dict[Any, str] = {}
+        words: list[str] = []
 
-        def add_atoms(atoms: Any) -> None:
+        def define(variables: Any) -> None:
+            for variable in variables:
+                numbers[variable] = str(len(numbers))
+                words.append(_text_of_type(variable.aval))
+
+        def use(atoms: Any) -> None:
             for atom in atoms:
                 if isinstance(atom, core.Literal):
-                    self._add(atom.aval)
-                    add_array(self.digest, atom.val)
+                    words.append(_text_of_type(atom.aval))
+                    words.append(_text_of_number(atom.val))
                 else:
-                    self._add(numbers.setdefault(atom, len(numbers)), atom.aval)
+                    words.append(numbers[atom])
 
-        add_atoms(jaxpr.constvars)
-        add_atoms(jaxpr.invars)
+        define(jaxpr.constvars)
+        define(jaxpr.invars)
         for equation in jaxpr.eqns:
             name = equation.primitive.name
-            self._add(name)
+            words.append(name)
             self.opaque |= any(part in name for part in _CALLBACKS)
-            add_atoms(equation.invars)
-            for key in sorted(equation.params):
-                self._add(key)
-                self._read_parameter(key, equation.params[key])
-            add_atoms(equation.outvars)
-        self._add("returns")
-        add_atoms(jaxpr.outvars)
+            use(equation.invars)
+            params = equation.params
+            for key in sorted(params):
+                value = params[key]
+                words.append(key)
+                if type(value) in _PLAIN:
+                    words.append(repr(value))
+                else:
+                    self._add(words)
+                    words.clear()
+                    self._read_parameter(key, value)
+            words.append("returns")
+            define(equation.outvars)
+        words.append("all")
+        use(jaxpr.outvars)
+        self._add(words)
 
     def _read_parameter(self, key: str, value: Any) -> None:
-        if key in _RULES:
+        if type(value) in _PLAIN:
+            self._add([repr(value)])
+        elif key in _RULES:
             self._read_rule(value)
         elif key in _IGNORED:
             return
@@ -123,29 +146,55 @@ class _Reader:
         elif isinstance(value, core.Jaxpr):
             self._read_open(value)
         elif isinstance(value, tuple | list):
-            self._add(len(value))
+            self._add([str(len(value))])
             for item in value:
                 self._read_parameter("", item)
         elif isinstance(value, Mapping):
             for name in sorted(value, key=str):
-                self._add(name)
+                self._add([str(name)])
                 self._read_parameter("", value[name])
         elif isinstance(value, np.ndarray | np.generic | jax.Array):
             add_array(self.digest, value)
         else:
-            self._add(text_of(value))
+            self._add([text_of(value)])
             self.opaque |= _is_opaque(value)
 
     def _read_rule(self, rule: Any) -> None:
         where = str(getattr(getattr(rule, "debug_info", None), "func_src_info", ""))
         name, _, place = where.rpartition(" at ")
-        self._add(name)
+        self._add([name])
         path = place.rpartition(":")[0]
         self.own_rules |= not is_installed(path)
         self.known_rules &= path.startswith(_known_roots())
 
-    def _add(self, *values: Any) -> None:
-        self.digest.update(" ".join(map(str, values)).encode() + b"\n")
+    def _add(self, words: list[str]) -> None:
+        self.digest.update("\x1f".join(words).encode("utf-8", "replace") + b"\n")
+
+
+def _text_of_type(aval: Any) -> str:
+    """Return the type of a variable as JAX prints it, which takes longer than to look it up."""
+    try:
+        key = (type(aval), aval.shape, aval.dtype, aval.weak_type)
+    except AttributeError:  # no array
+        return str(aval)
+    text = _TYPES.get(key)
+    if text is None:
+        text = _TYPES[key] = str(aval)
+        if len(_TYPES) > _MOST_TYPES:
+            _TYPES.clear()
+    return text
+
+
+_TYPES: dict[Any, str] = {}
+_MOST_TYPES = 4096
+
+
+def _text_of_number(value: Any) -> str:
+    """Return all bits of a literal, which may be a number of Python's or of NumPy's."""
+    if type(value) in _PLAIN:
+        return repr(value)
+    array = np.asarray(value)
+    return f"{array.dtype}{array.shape}{array.tobytes().hex()}"
 
 
 def _is_opaque(value: Any) -> bool:

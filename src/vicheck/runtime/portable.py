@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import hashlib
+from collections import OrderedDict
 from typing import Any
 
 import jax
@@ -65,7 +66,7 @@ def _add(digest: Any, value: Any) -> None:
         _add(digest, identity)
     elif type(value) in (tuple, list):
         _add_all(digest, type(value).__name__, value)
-    elif type(value) is dict:
+    elif type(value) in (dict, OrderedDict):
         _add_all(digest, "dict", [part for pair in value.items() for part in pair])
     elif isinstance(value, jax.tree_util.PyTreeDef):
         _add_all(digest, "tree", [value.node_data(), *value.children()])
@@ -76,10 +77,17 @@ def _add(digest: Any, value: Any) -> None:
         _add_all(digest, _place_of(type(value)), fields)
     elif callable(value) and hasattr(value, "__qualname__") and not _is_bound(value):
         _add(digest, _place_of(value))
-    elif not jax.tree.leaves(value):  # a mark, such as Equinox has in its trees
-        _add_all(digest, _place_of(type(value)), ())
     else:
+        _add_node(digest, value)
+
+
+def _add_node(digest: Any, value: Any) -> None:
+    """Add what is a tree by itself, such as a transform of NumPyro's."""
+    structure: Any
+    leaves, structure = jax.tree.flatten(value)
+    if structure.node_data() is None:
         raise _Unknown
+    _add_all(digest, "node", [structure, *leaves])
 
 
 def _add_all(digest: Any, kind: str, values: Any) -> None:

@@ -23,6 +23,7 @@ from vicheck.adapters.numpyro.traces import (
     ProperPriors,
     Redrawn,
     WholePlates,
+    outline_at,
     sites_at_zero,
     tracing,
 )
@@ -63,6 +64,18 @@ class NumpyroProgram(Program):
     def _log_density(self, function: Callable[..., Any], z: jax.Array, data: Data) -> jax.Array:
         with tracing():
             return -potential_energy(function, (), self.arguments(data), unravel(z, self.layout))
+
+    def outline(self, use: str, data: Data) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
+        """Return a function of z and data that returns the sites: they decide the log density.
+
+        All code of the user's runs in there, but for distributions of the user's own. What NumPyro
+        computes from the sites takes three quarters of the time of a trace.
+        """
+        return (self._sites_at, self.traces(use, data)[1]) if use == "log_density" else None
+
+    def _sites_at(self, z: jax.Array, data: Data) -> Any:
+        function = WholePlates(self.function)
+        return outline_at(function, unravel(z, self.layout), self.arguments(data))
 
     def is_elementwise(self, name: str) -> bool:
         return name not in self.joint
