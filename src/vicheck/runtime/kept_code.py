@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.experimental import serialize_executable
 
 from vicheck.errors import CacheError
@@ -210,6 +211,13 @@ def _prepare_lapack() -> None:
 
     Code that was compiled elsewhere would otherwise jump to the address 0.
     """
+    try:
+        from jaxlib.lapack import prepare_lapack_call
+
+        prepare_lapack_call("potrf_ffi", np.dtype(np.float64))  # type: ignore[no-untyped-call]
+        return
+    except (ImportError, AttributeError, KeyError, TypeError):
+        pass  # another JAX: then as it does it itself, which takes a tenth of a second
     matrix = jax.ShapeDtypeStruct((2, 2), jnp.float32)  # type: ignore[no-untyped-call]
     jax.jit(jnp.linalg.cholesky).lower(matrix)
 

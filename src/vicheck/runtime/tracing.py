@@ -15,10 +15,20 @@ import jax
 import numpy as np
 
 from vicheck.runtime.computation import Computation
+from vicheck.runtime.jax_settings import double_precision
 from vicheck.runtime.portable import Portable, portable_digest
 from vicheck.runtime.recent import Recent
 
-__all__ = ["Traced", "abstract", "shape_of", "shapes_of", "trace", "trace_outline"]
+__all__ = [
+    "Traced",
+    "abstract",
+    "abstract_key",
+    "abstract_vector",
+    "shape_of",
+    "shapes_of",
+    "trace",
+    "trace_outline",
+]
 
 
 class Traced(Portable):
@@ -158,6 +168,18 @@ def _is_float(leaf: Any) -> bool:
 def abstract(tree: Any) -> Any:
     """Return a tree of shapes and types in place of arrays, to trace with."""
     return jax.tree.map(shape_of, tree)
+
+
+def abstract_vector(size: int) -> Any:
+    """Return the shape and type of a vector in double precision."""
+    return jax.ShapeDtypeStruct((size,), np.float64)  # type: ignore[no-untyped-call]
+
+
+@lru_cache(maxsize=1)
+def abstract_key() -> Any:
+    """Return the shape and type of a key for random numbers; to make one takes compiled code."""
+    with double_precision():
+        return jax.eval_shape(jax.random.key, 0)
 
 
 def shape_of(leaf: Any, skipped: int = 0) -> Any:

@@ -29,6 +29,7 @@ from vicheck.adapters.numpyro.traces import (
 )
 from vicheck.errors import ARGUMENTS_DO_NOT_FIT, ModelError
 from vicheck.model import Data, Layout, Program, as_data, double_precision, ravel, unravel
+from vicheck.runtime.tracing import abstract_key
 
 __all__ = ["NumpyroProgram"]
 
@@ -175,7 +176,7 @@ class NumpyroProgram(Program):
 
     def without_observations(self, data: Data) -> Data:
         self.require_simulation()
-        _, drawn = jax.eval_shape(self.simulate, jax.random.key(0), data)
+        _, drawn = jax.eval_shape(self.simulate, abstract_key(), data)
         for path, _ in self.targets:
             leaf = take(drawn, path)
             data = put(data, path, np.zeros(leaf.shape, leaf.dtype))

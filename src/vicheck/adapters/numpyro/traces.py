@@ -15,6 +15,7 @@ from numpyro.primitives import Messenger
 
 from vicheck.errors import ModelError
 from vicheck.model import Data
+from vicheck.runtime.tracing import abstract_key
 
 __all__ = [
     "ProperPriors",
@@ -142,7 +143,7 @@ def sites_at_zero(function: Callable[..., Any], fixed: Data, data: Data) -> dict
 
     try:
         with tracing():
-            jax.eval_shape(run, jax.random.key(0), data)
+            jax.eval_shape(run, abstract_key(), data)
     except ModelError:
         raise
     except Exception as error:  # whatever a user's function can raise
