@@ -1,8 +1,8 @@
 """What a process costs that finds compiled code of an earlier one: the eight schools, from Python.
 
-Processor time, imports apart, of a fit, a check with 1e5 draws and its moments: in a process with an
-empty cache, and in others after it. Then a second fit in the same process, and how long it takes to
-see whether the model has changed. Medians; prints a table::
+Processor time, imports apart, of a fit, a check with 1e5 draws and its moments: in a process with
+an empty cache, and in others after it. Then a second fit in the same process, and how long it takes
+to see whether the model has changed. Medians; prints a table::
 
     python benchmarks/second_process.py [number of processes]
 """
