@@ -45,6 +45,8 @@ types: $(VENV)/.dev  ## type check of src
 docs: $(VENV)/.dev  ## build the documentation in site/, strictly
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+bench-fit bench-vsbc accuracy: export VICHECK_CACHE = off  # times of compiling are those of a first run
+
 bench: $(VENV)/.bench  ## speed against peers, written to docs/
 	$(BIN)/python benchmarks/psis.py
 

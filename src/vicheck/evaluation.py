@@ -194,7 +194,7 @@ def evaluate_draws_of(
     """
     size = chunk_size(num_draws, width_of(model))
     kept = kept_draws(num_draws, quantities.num_values)
-    data = jax.tree.map(jnp.asarray, model.data)
+    data = jax.device_put(model.data)
 
     def draw(index: int) -> Floats:
         return q.draw_noise(np.random.default_rng((seed, index)), size)

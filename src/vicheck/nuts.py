@@ -98,10 +98,9 @@ def reference(
     model.require_data()
     starts = _find_starts(model, num_chains, np.random.default_rng(seed))
     with double_precision():
-        keys = jax.random.split(jax.random.key(seed), num_chains)
         z, diverging = map(
             np.asarray,
-            _run((model.program, num_draws, num_warmup), keys, starts, model.data, target_accept),
+            _run((model.program, num_draws, num_warmup), seed, starts, model.data, target_accept),
         )
     draws = model.constrain(z)
     names = labels({name: array.shape[2:] for name, array in draws.items()})
@@ -140,7 +139,7 @@ def _are_finite(program: Program, z: Any, data: Data) -> jax.Array:
 
 @compiled("log_density")
 def _run(
-    what: tuple[Program, int, int], keys: jax.Array, starts: Any, data: Data, target_accept: Any
+    what: tuple[Program, int, int], seed: Any, starts: Any, data: Data, target_accept: Any
 ) -> tuple[jax.Array, jax.Array]:
     """Return z, shape ``(chains, draws, d)``, and whether each transition diverged."""
     program, num_draws, num_warmup = what
@@ -164,6 +163,7 @@ def _run(
 
     # One chain after the other: side by side they would wait for the longest tree among them,
     # and take three times as long to compile.
+    keys = jax.random.split(jax.random.key(seed), len(starts))
     chains: tuple[jax.Array, jax.Array] = lax.map(run_chain, (keys, starts))
     return chains
 

@@ -24,6 +24,7 @@ from vicheck.results.run_settings import RunSettings
 from vicheck.results.status import FitStatus
 from vicheck.runtime.compiling import Recent
 from vicheck.runtime.processor import made_on
+from vicheck.runtime.tracing import abstract_key
 from vicheck.vi.families.family import Family
 from vicheck.vi.families.registry import Kind, kind_of
 from vicheck.vi.fitting import fit
@@ -186,7 +187,7 @@ class Work:
     def _placeholders(self, seeds: NDArray[np.int64]) -> Data:
         """Return zeros in the shapes of simulated data."""
         program, data = self.model.program, self.model.data
-        _, one = jax.eval_shape(program.simulate, jax.random.key(0), data)
+        _, one = jax.eval_shape(program.simulate, abstract_key(), data)
         own = jax.tree.map(lambda leaf: np.zeros((len(seeds), *leaf.shape), leaf.dtype), one)
         return own if self.centre is None else {REPLICATE: own}
 
