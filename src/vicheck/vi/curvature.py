@@ -21,16 +21,16 @@ Floats = NDArray[np.float64]
 FLATTEST = 1e-10
 """Second derivatives below it are raised to it where no better bound is known."""
 _PROBES = 8
-_FRACTIONS = 4.0 ** -np.arange(8.0)
+_FRACTIONS = 4.0 ** -np.arange(4.0)
 """Fractions of a Newton step that are tried, the whole step first."""
 _LEAST_GAIN = 1e-3
 """In nats; Newton's method stops there, and variational inference continues."""
 _FIRST_DIFFERENCE = 1e-3
 """Distance of the first differences, in units of z."""
-_DIFFERENCE = 0.1
+_DIFFERENCE = 0.01
 """Distance of differences, in the scale of the curvature that they find: rounding and higher
 derivatives both change the difference little there."""
-_SHORT, _LONG = 1e-4, 0.5
+_SHORT, _LONG = 1e-5, 0.1
 """Between these distances, in that scale, differences are good enough."""
 _TRIES = 4
 """How often the distance of differences is corrected."""
@@ -68,7 +68,7 @@ def climb(
     value, gradient = _at(density, lanes, z)
     value, gradient = np.where(np.isfinite(value), value, -np.inf), gradient.copy()
     floor = np.broadcast_to(floor, z.shape)
-    curvature = _curvature(density, lanes, z, floor, dense)
+    curvature = _curvature(density, lanes, z, gradient, floor, dense)
     going = np.arange(len(lanes))
     for _ in range(max_steps):
         some = Curvature(*(part if part is None else part[going] for part in curvature))
@@ -81,7 +81,7 @@ def climb(
         if not len(moved):
             break
         z[moved], value[moved], gradient[moved] = end[better], reached[better], slope[better]
-        fresh = _curvature(density, lanes[moved], z[moved], floor[moved], dense)
+        fresh = _curvature(density, lanes[moved], z[moved], gradient[moved], floor[moved], dense)
         for part, new in zip(curvature, fresh, strict=True):
             if part is not None:
                 part[moved] = new
@@ -163,7 +163,9 @@ def _at(density: Density, lanes: Lanes, z: Floats) -> tuple[Floats, Floats]:
     return value[:, 0], gradient[:, 0]
 
 
-def _curvature(density: Density, lanes: Lanes, z: Floats, floor: Floats, dense: bool) -> Curvature:
+def _curvature(
+    density: Density, lanes: Lanes, z: Floats, gradient: Floats, floor: Floats, dense: bool
+) -> Curvature:
     """Return the size of the second derivatives of ``-log_p``.
 
     Negative curvature counts by its size: what matters is the scale on which the density changes.
@@ -171,7 +173,7 @@ def _curvature(density: Density, lanes: Lanes, z: Floats, floor: Floats, dense: 
     if not dense:
         diagonal = _bounded(_diagonal(density, lanes, z), floor)
         return Curvature(1.0 / np.sqrt(diagonal), diagonal)
-    hessian = _hessian(density, lanes, z)
+    hessian = _hessian(density, lanes, z, gradient)
     # Scaled to a unit diagonal first: parameters may differ by many orders of magnitude.
     diagonal = _bounded(np.diagonal(hessian, axis1=1, axis2=2), floor)
     scale = np.sqrt(diagonal)
@@ -185,14 +187,19 @@ def _curvature(density: Density, lanes: Lanes, z: Floats, floor: Floats, dense: 
     return Curvature(directions, precisions, hessian)
 
 
-def _hessian(density: Density, lanes: Lanes, z: Floats) -> Floats:
-    """Return Hessians of ``-log_p`` by central differences along the axes, of suitable lengths."""
+def _hessian(density: Density, lanes: Lanes, z: Floats, gradient: Floats) -> Floats:
+    """Return Hessians of ``-log_p`` by differences of gradients along the axes.
+
+    One gradient for each axis, at a distance that the curvature itself tells.
+    """
     dim = z.shape[1]
     lengths = _FIRST_DIFFERENCE * np.maximum(1.0, np.abs(z))
     hessian = np.zeros((len(z), dim, dim))
     some, axes = np.arange(len(z)), np.arange(dim)
     for _ in range(_TRIES):
-        hessian[np.ix_(some, axes)] = _rows(density, lanes[some], z[some], lengths[some], axes)
+        hessian[np.ix_(some, axes)] = _rows(
+            density, lanes[some], z[some], gradient[some], lengths[some], axes
+        )
         diagonal = np.abs(np.diagonal(hessian, axis1=1, axis2=2))
         with np.errstate(divide="ignore", invalid="ignore"):
             reach = lengths * np.sqrt(diagonal)
@@ -207,22 +214,26 @@ def _hessian(density: Density, lanes: Lanes, z: Floats) -> Floats:
 
 
 def _rows(
-    density: Density, lanes: Lanes, z: Floats, lengths: Floats, axes: NDArray[np.intp]
+    density: Density,
+    lanes: Lanes,
+    z: Floats,
+    gradient: Floats,
+    lengths: Floats,
+    axes: NDArray[np.intp],
 ) -> Floats:
     """Return rows of Hessians of ``-log_p``, zero where they are not finite."""
     count, dim = z.shape
     rows = np.empty((count, len(axes), dim))
     # As many as fill some calls of compiled code; all of them may be too many to hold.
-    width = max(ROWS // 2, 2**21 // max(1, count * dim))
+    width = max(ROWS, 2**21 // max(1, count * dim))
     for start in range(0, len(axes), width):
         these = axes[start : start + width]
-        offsets = np.zeros((count, len(these), dim))
-        offsets[:, np.arange(len(these)), these] = lengths[:, these]
-        points = np.concatenate([z[:, None] + offsets, z[:, None] - offsets], axis=1)
+        points = np.repeat(z[:, None], len(these), axis=1)
+        points[:, np.arange(len(these)), these] += lengths[:, these]
         _, gradients = density(lanes, points)
         with np.errstate(invalid="ignore"):
-            difference = gradients[:, len(these) :] - gradients[:, : len(these)]
-        rows[:, start : start + len(these)] = difference / (2.0 * lengths[:, these, None])
+            difference = gradient[:, None] - gradients
+        rows[:, start : start + len(these)] = difference / lengths[:, these, None]
     return _finite(rows)
 
 

@@ -90,8 +90,12 @@ class Density:
         blocks = -(-num_rows // size)
         units = num_lanes * blocks
         padded = together * -(-units // together)
-        points = _filled(_filled(z, blocks * size, 1).reshape(units, size, dim), padded, 0)
-        where = _filled(np.repeat(lanes, blocks), padded, 0)
+        points = np.empty((num_lanes, blocks * size, dim))
+        points[:, :num_rows], points[:, num_rows:] = z, z[:, -1:]
+        points, where = points.reshape(units, size, dim), np.repeat(lanes, blocks)
+        if padded > units:
+            rows = np.minimum(np.arange(padded), units - 1)
+            points, where = points[rows], where[rows]
         outputs = []
         for start in range(0, padded, together):
             some = slice(start, start + together)
@@ -160,12 +164,3 @@ def _evaluate(program: Program, z: Any, own: Data, shared: Data) -> tuple[jax.Ar
 def _joined(parts: Sequence[Any]) -> Floats:
     arrays = [np.asarray(part) for part in parts]
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-
-
-def _filled(array: NDArray[Any], size: int, axis: int) -> NDArray[Any]:
-    """Repeat the last entry along an axis until there are so many."""
-    missing = size - array.shape[axis]
-    if not missing:
-        return array
-    last = np.take(array, [-1], axis)
-    return np.concatenate([array, np.repeat(last, missing, axis)], axis)
