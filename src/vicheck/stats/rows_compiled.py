@@ -71,7 +71,8 @@ _inner: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _jit = njit(**_options, **_inner)
 # Sums may be reordered and products fused, or the loops could not be vectorised; NaN and infinity
 # keep their meaning.
-_jit_vectorized = njit(fastmath={"reassoc", "contract", "nsz"}, **_options)
+_fast: dict[str, Any] = {"fastmath": {"reassoc", "contract", "nsz"}}
+_jit_vectorized = njit(**_fast, **_options, **_inner)
 
 # One signature, or else a read-only array would be compiled for once more.
 _matrix = types.Array(types.float64, 2, "C")
@@ -359,7 +360,7 @@ def _normalize(values, peak, largest, indices, replacements, log_weights):
     return peak + (largest + log_total), total * total / total_square
 
 
-@_jit_vectorized
+@njit(**_fast, **_options)  # tests call it
 def _exp_sums(values):
     """Return the sums of exp(v) and of its square for v <= 0; each exp is right to 1e-13."""
     total = 0.0
@@ -429,20 +430,20 @@ def weigh_rows(rows, weights, sums):
     size = rows.shape[1]
     for row in range(rows.shape[0]):
         for way in range(weights.shape[0]):
-            for i in range(3):
-                sums[row, way, i] = 0.0
-        for start in range(0, size, _BLOCK):  # a block stays in cache for all weightings
-            stop = min(start + _BLOCK, size)
-            for way in range(weights.shape[0]):
-                sums[row, way, 0] += _weighted_sum(rows[row, start:stop], weights[way, start:stop])
-        for start in range(0, size, _BLOCK):
-            stop = min(start + _BLOCK, size)
-            for way in range(weights.shape[0]):
-                spread, error = _weighted_squares(
-                    rows[row, start:stop], weights[way, start:stop], sums[row, way, 0]
-                )
-                sums[row, way, 1] += spread
-                sums[row, way, 2] += error
+            mean = 0.0
+            spread = 0.0
+            error = 0.0
+            for start in range(0, size, _BLOCK):  # by blocks, so that rounding errors stay small
+                stop = min(start + _BLOCK, size)
+                mean += _weighted_sum(rows[row, start:stop], weights[way, start:stop])
+            for start in range(0, size, _BLOCK):
+                stop = min(start + _BLOCK, size)
+                part = _weighted_squares(rows[row, start:stop], weights[way, start:stop], mean)
+                spread += part[0]
+                error += part[1]
+            sums[row, way, 0] = mean
+            sums[row, way, 1] = spread
+            sums[row, way, 2] = error
 
 
 @_jit_vectorized
