@@ -113,6 +113,33 @@ def test_an_interrupt_ends_it_between_chunks(monkeypatch):
     assert drawn == [0, 1]
 
 
+@pytest.mark.parametrize("ahead", [1, 3, 100])
+def test_chunks_are_drawn_in_order_and_not_too_far_ahead(ahead):
+    drawn = []
+    with evaluation._drawn_ahead(lambda index: drawn.append(index) or index, 10, ahead) as draw:
+        for index in range(10):
+            assert draw(index) == index
+            assert len(drawn) <= index + 1 + ahead
+    assert drawn == list(range(10))
+
+
+def test_an_error_while_drawing_is_raised_where_the_chunk_is_wanted():
+    def draw(index):
+        if index == 2:
+            raise ZeroDivisionError
+        return index
+
+    with evaluation._drawn_ahead(draw, 5, 2) as drawn:
+        assert [drawn(0), drawn(1)] == [0, 1]
+        with pytest.raises(ZeroDivisionError):
+            drawn(2)
+
+
+def test_what_is_drawn_by_jax_is_in_double_precision():
+    with evaluation._drawn_ahead(lambda index: jnp.ones(2) / 3, 1, 1) as drawn:
+        assert drawn(0).dtype == np.float64
+
+
 def test_densities_are_those_of_model_and_q(model, q):
     with double_precision():
         chosen = reported_quantities(model, None)

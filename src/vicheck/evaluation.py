@@ -8,7 +8,10 @@ both densities and the quantities from noise, for checks and for calibrations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import jax
@@ -17,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.errors import described, not_in_jax
-from vicheck.model import Data, Model, Program
+from vicheck.model import Data, Model, Program, double_precision
 from vicheck.quantities import Quantities
 from vicheck.runtime.compiling import compiled
 from vicheck.runtime.interrupts import check_interrupt
@@ -48,6 +51,8 @@ Floats = NDArray[np.float64]
 _KEPT_BYTES = 2**30
 """Quantities are kept for as many draws as fit into this; densities for all."""
 _CHUNK_BYTES = 2**28
+_AHEAD_BYTES = 2**25
+"""Noise that waits to be evaluated, unless one chunk is more."""
 _COPIES = 6
 """How many arrays of the size of draws and observations an evaluation holds at a time, roughly."""
 
@@ -204,8 +209,37 @@ def evaluate_draws_of(
         log_p, log_q, values = _evaluate(what, q, noise, data)
         return (log_p, log_q), values
 
-    (log_p, log_q), values = evaluate_in_chunks(draw, evaluate, num_draws, size, kept)
+    ahead = max(1, _AHEAD_BYTES // (8 * size * max(1, q.noise_dim)))
+    with _drawn_ahead(draw, -(-num_draws // size), ahead) as drawn:
+        (log_p, log_q), values = evaluate_in_chunks(drawn, evaluate, num_draws, size, kept)
     return Evaluated(log_p, log_q, values)
+
+
+@contextmanager
+def _drawn_ahead(
+    draw: Callable[[int], Floats], num_chunks: int, ahead: int
+) -> Iterator[Callable[[int], Floats]]:
+    """Draw in a thread, some chunks ahead: NumPy needs no lock for that, and JAX may be tracing.
+
+    The chunks must be asked for in order; each is drawn once.
+    """
+
+    def in_thread(index: int) -> Floats:
+        with double_precision():
+            return draw(index)
+
+    with ThreadPoolExecutor(1) as thread:
+        waiting = deque(thread.submit(in_thread, index) for index in range(min(ahead, num_chunks)))
+
+        def drawn(index: int) -> Floats:
+            if index + ahead < num_chunks:
+                waiting.append(thread.submit(in_thread, index + ahead))
+            return waiting.popleft().result()
+
+        try:
+            yield drawn
+        finally:
+            thread.shutdown(cancel_futures=True)
 
 
 _NOTHING = Quantities()
