@@ -21,7 +21,7 @@ from vicheck.errors import CacheError, CacheWarning, ModelError, require_extra
 from vicheck.plain_text import plain
 from vicheck.runtime.cache import is_private, private_directory
 
-__all__ = ["Report", "compile_program", "digest_of", "library_name", "show", "translate"]
+__all__ = ["Report", "command", "compile_program", "digest_of", "library_name", "show", "translate"]
 
 Report = Callable[[str], None]
 """Called with a sentence on what the user is waiting for."""
@@ -147,35 +147,27 @@ def _home() -> Path:
 
 def _compile(path: Path, code: str, directory: Path, report: Report) -> Path:
     """Compile with the headers that the program needs or, where that fails, with all of them."""
-    home = _home()
     (directory / "program.hpp").write_text(code, encoding="utf-8")
-    needed = headers.needed_headers(code, home / "include")
+    needed = headers.needed_headers(code, _home() / "include")
     (directory / "headers.hpp").write_text(needed, encoding="utf-8")
     try:
-        return _link(path, directory)
+        _run(command(directory), path, scratch=directory)
     except ModelError:
         report(f"compiling {path.name} again, with all of Stan's headers; this takes longer")
         (directory / "headers.hpp").write_text(headers.all_headers(), encoding="utf-8")
-        return _link(path, directory)
+        _run(command(directory), path, scratch=directory)
+    return directory / "program.so"
 
 
-def _link(path: Path, directory: Path) -> Path:
-    home, library = _home(), directory / "program.so"
-    command = [
-        _compiler(),
-        *_FLAGS,
-        f"-I{directory}",
-        "-isystem",
-        str(home / "include"),
-        str(_BRIDGE),
-        "-o",
-        str(library),
-        f"-L{home / 'lib'}",
+def command(directory: Path, source: Path = _BRIDGE) -> list[str]:
+    """Return the command that makes program.so of program.hpp and headers.hpp in a directory."""
+    include, libraries = _home() / "include", _home() / "lib"
+    return [
+        *(_compiler(), *_FLAGS, f"-I{directory}", "-isystem", str(include), str(source)),
+        *("-o", str(directory / "program.so"), f"-L{libraries}"),
         *(f"-l{name}" for name in _LIBRARIES),
-        f"-Wl,-rpath,{home / 'lib'}",
+        f"-Wl,-rpath,{libraries}",
     ]
-    _run(command, path, scratch=directory)
-    return library
 
 
 def _run(

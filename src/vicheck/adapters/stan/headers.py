@@ -1,9 +1,9 @@
 """Which of Stan's headers a program needs: all of them take a compiler longer than the program.
 
 Stan's mathematics has a header for about every function, and headers of headers that include a
-whole directory of them. A program needs those that define a name it mentions, what these include,
-and for every header the others of its name, where the same function is defined for other types.
-They are included in Stan's own order, and the headers of headers are switched off.
+whole directory of them. A program needs those that define a name it uses, what these include, and
+those that define what these use in turn, for whatever type: some rely on the order in which Stan
+includes everything. They are included in that order, and the headers of headers are switched off.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def all_headers() -> str:
 def needed_headers(code: str, include: Path) -> str:
     """Return the text of a header that includes what the code of a program needs.
 
-    It is right or does not compile: a function that is not there has no other definition.
+    Where one is missing the program does not compile, as a function is not there, or computes the
+    same by a more general definition of the function.
     """
     stan = _headers_of(include)
     lines = [f"#define {guard}" for guard in map(stan.guard, stan.collections) if guard]
@@ -69,7 +70,7 @@ class _Headers:
     def needed(self, code: str) -> list[str]:
         """Return the headers that code needs, in the order in which Stan includes them."""
         found: set[str] = set()
-        todo = [*_ALWAYS, *self._that_define(code)]
+        todo = [*_ALWAYS, *self.that_define(code)]
         while todo:
             name = todo.pop()
             if name not in found:
@@ -82,13 +83,14 @@ class _Headers:
         guard = _GUARD.search(self._text(name))
         return guard[1] if guard else None
 
+    def that_define(self, text: str) -> set[str]:
+        """Return the headers that define a name which a text uses."""
+        return set().union(*(self._defining.get(used, ()) for used in set(_USED.findall(text))))
+
     def _asked_for_by(self, name: str) -> Iterable[str]:
         if not self._collects(name):
             yield from self._included(name)
-            yield from self._that_define(f"{PurePosixPath(name).stem}({self._text(name)}")
-
-    def _that_define(self, text: str) -> set[str]:
-        return set().union(*(self._defining.get(used, ()) for used in set(_USED.findall(text))))
+            yield from self.that_define(f"{PurePosixPath(name).stem}({self._text(name)}")
 
     def _open(self, name: str) -> None:
         """Note headers in the order in which a compiler opens them."""
