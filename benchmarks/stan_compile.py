@@ -1,6 +1,6 @@
 """What compiling a Stan program costs, by how it is compiled: a table in Markdown.
 
-    python benchmarks/stan_compile.py [--repeat N] [--only WORDS] [--json FILE]
+    python benchmarks/stan_compile.py [--program NAME] [--repeat N] [--only WORDS] [--json FILE]
 
 CPU seconds of the compiler and all it starts, which other work on the machine changes little, and
 microseconds of one log density with its gradient in the library that comes out.
@@ -67,7 +67,7 @@ def cpu_seconds(command: list[str]) -> float:
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
-def variants(code: str, directory: Path) -> Iterator[tuple[str, list[str]]]:
+def variants(code: str, directory: Path, only: str) -> Iterator[tuple[str, list[str]]]:
     """Yield what a way is called and its command, with the files it needs in place."""
     include = Path(command(directory)[command(directory).index("-isystem") + 1])
     (directory / "program.hpp").write_text(code, encoding="utf-8")
@@ -84,7 +84,9 @@ def variants(code: str, directory: Path) -> Iterator[tuple[str, list[str]]]:
     source.write_text(WITH_STANS_BASE, encoding="utf-8")
     yield EVERYTHING, command(directory, source)
 
-    header.write_text("#include <stan/math.hpp>\n", encoding="utf-8")
+    if only not in PRECOMPILED:
+        return
+    header.write_text(headers.all_headers(), encoding="utf-8")
     flags = [part for part in command(directory) if part.startswith(("-std", "-O", "-f", "-D"))]
     make = [command(directory)[0], "-x", "c++-header", *flags, "-w", "-isystem", str(include)]
     once = cpu_seconds([*make, str(header), "-o", f"{header}.gch"])
@@ -103,36 +105,35 @@ def microseconds(library: Path, data: dict[str, object]) -> float:
     return statistics.median(times) / len(z) * 1e6
 
 
-def measure(program: str, repeat: int, only: str) -> dict[str, dict[str, float]]:
+def measure(program: str, repeat: int, only: str) -> dict[str, dict[str, float | None]]:
     path, data = PROGRAMS[program]
-    rows = {}
+    rows: dict[str, dict[str, float | None]] = {}
+    print(f"\n| {program} | CPU seconds | µs for a gradient |\n|---|---:|---:|", flush=True)
     with tempfile.TemporaryDirectory() as place:
         directory = Path(place)
-        for name, making in variants(translate(path), directory):
+        for name, making in variants(translate(path), directory, only):
             if only not in name:
                 continue
             seconds = statistics.median(cpu_seconds(making) for _ in range(repeat))
             library = (directory / "program.so").rename(directory / f"{len(rows)}.so")
             library.chmod(0o700)
             bridged = "base class" not in name
-            rows[name] = {
-                "cpu_seconds": seconds,
-                "microseconds": microseconds(library, data()) if bridged else float("nan"),
-            }
+            speed = microseconds(library, data()) if bridged else None
+            rows[name] = {"cpu_seconds": seconds, "microseconds": speed}
+            shown = "" if speed is None else f"{speed:.3g}"
+            print(f"| {name} | {seconds:.1f} | {shown} |", flush=True)
     return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--program", action="append", choices=PROGRAMS)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--only", default="", help="ways with these words in their names")
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
-    results = {name: measure(name, chosen.repeat, chosen.only) for name in PROGRAMS}
-    for name, rows in results.items():
-        print(f"\n| {name} | CPU seconds | µs for a gradient |\n|---|---:|---:|")
-        for way, row in rows.items():
-            print(f"| {way} | {row['cpu_seconds']:.1f} | {row['microseconds']:.3g} |")
+    names = chosen.program or PROGRAMS
+    results = {name: measure(name, chosen.repeat, chosen.only) for name in names}
     if chosen.json:
         chosen.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
 

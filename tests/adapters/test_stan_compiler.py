@@ -223,7 +223,7 @@ def test_the_command_line_shows_it_too(fake, place, tmp_path):
     said = []
     with pytest.raises(OSError, match="file too short"):  # what is compiled here is no library
         load_model(str(PROGRAM), str(data), None, said.append)
-    assert [each for each in said if each.startswith("compiling eight_schools.stan, which")]
+    assert [each for each in said if each.startswith("compiling eight_schools.stan, about")]
 
 
 # Data.

@@ -32,7 +32,7 @@ _FLAGS = (
     "-DSTAN_THREADS", "-D_REENTRANT", "-DBOOST_DISABLE_ASSERTS",
     "-D_GLIBCXX_USE_CXX11_ABI=0",  # as the libraries in the wheel are built
 )  # fmt: skip
-_DURATION = "which takes about 10 to 30 seconds"
+_DURATION = "about 10 to 30 s"
 """What benchmarks/stan_compile.py measures, for programs of usual size."""
 _LIBRARIES = ("sundials_cvodes", "sundials_idas", "sundials_kinsol", "sundials_nvecserial", "tbb")
 

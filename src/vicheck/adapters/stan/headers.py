@@ -106,7 +106,11 @@ class _Headers:
 
     def _included(self, name: str) -> list[str]:
         every = _INCLUDE.findall(self._text(name))
-        return [each for each in every if not each.startswith(_ELSEWHERE)]
+        return [
+            each
+            for each in every
+            if not each.startswith(_ELSEWHERE) and (self._include / each).is_file()
+        ]
 
     def _text(self, name: str) -> str:
         """Return a header without its comments."""
