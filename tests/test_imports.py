@@ -30,7 +30,8 @@ ALLOWED = {
     "nuts": {"errors", "model", "results", "runtime"},
     "remedies": {"errors", "results", "stats", "vi"},
     "adapters": {
-        "draws", "errors", "evaluation", "files", "model", "results", "runtime", "stats", "vi",
+        "draws", "errors", "evaluation", "files", "model", "plain_text", "results", "runtime",
+        "stats", "vi",
     },
     # Pictures and pages.
     "plots": {"errors", "plain_text", "results", "stats"},
