@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import vicheck
-from vicheck import evaluation
 from vicheck.evaluation import (
     BLOCKS,
     CHUNKS,
@@ -59,7 +58,7 @@ def test_chunks_are_bounded_and_even(num_draws, width, sizes, expected):
 
 
 def test_as_many_draws_are_kept_as_fit(monkeypatch):
-    monkeypatch.setattr(evaluation, "_KEPT_BYTES", 8 * 300)
+    monkeypatch.setattr("vicheck.evaluation.sizes._KEPT_BYTES", 8 * 300)
     assert kept_draws(1000, 3) == 100
     assert kept_draws(50, 3) == 50
     assert kept_draws(1000, 10**6) == 1
@@ -101,7 +100,7 @@ def test_an_interrupt_ends_it_between_chunks(monkeypatch):
         if len(drawn) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(evaluation, "check_interrupt", interrupted)
+    monkeypatch.setattr("vicheck.evaluation.chunks.check_interrupt", interrupted)
     with pytest.raises(KeyboardInterrupt):
         evaluate_in_chunks(
             lambda index: drawn.append(index) or np.zeros(1),
@@ -128,7 +127,7 @@ def test_memory_changes_how_many_values_are_kept_and_nothing_else(model, q, monk
     with double_precision():
         chosen = reported_quantities(model, None)
         whole = evaluate_draws_of(model, q, chosen, 1000, seed=1)
-        monkeypatch.setattr(evaluation, "_KEPT_BYTES", 8 * 4 * 300)
+        monkeypatch.setattr("vicheck.evaluation.sizes._KEPT_BYTES", 8 * 4 * 300)
         part = evaluate_draws_of(model, q, chosen, 1000, seed=1)
     assert np.array_equal(part.log_p, whole.log_p)
     assert np.array_equal(part.values, whole.values[:300])
