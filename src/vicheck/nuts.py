@@ -7,6 +7,8 @@ NumPyro's own diagnostics do the work. What is added is the rank normalisation o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -22,6 +24,7 @@ from vicheck.model import Data, Model, Program, double_precision, is_finite, lab
 from vicheck.results.reference import Reference, blocks_of
 from vicheck.runtime.compiling import compiled
 from vicheck.runtime.interrupts import between_pieces, check_interrupt
+from vicheck.runtime.workers import in_order, require_executor
 
 __all__ = ["reference"]
 
@@ -43,6 +46,7 @@ def reference(
     num_chains: int = 4,
     seed: int = 0,
     target_accept: float = 0.9,
+    executor: Executor | None = None,
 ) -> Reference:
     """Sample the posterior with NUTS, in float64.
 
@@ -55,12 +59,16 @@ def reference(
     num_draws, num_warmup
         Draws of each chain, and steps before them in which the sampler adapts.
     num_chains
-        Chains, run one after the other. Each starts at a uniform draw from (-2, 2) in every
-        coordinate of z where the density and its gradient are finite.
+        Chains, run one after the other, or by an executor. Each starts at a uniform draw from
+        (-2, 2) in every coordinate of z where the density and its gradient are finite.
     seed
         The same seed gives the same draws.
     target_accept
         Acceptance the step size is adapted to; larger means smaller steps.
+    executor
+        Anything with the interface of `concurrent.futures.Executor`, for one chain on each of its
+        workers. The draws are the same bits wherever chains are run; the chain of a worker that
+        dies is run again.
 
     Raises
     ------
@@ -96,13 +104,12 @@ def reference(
         raise ValueError(f"target_accept must lie between 0 and 1, got {target_accept}")
     model = model.given(data).snapshot()
     model.require_data()
+    require_executor(executor)
     starts = _find_starts(model, num_chains, np.random.default_rng(seed))
-    with double_precision():
-        keys = jax.random.split(jax.random.key(seed), num_chains)
-        z, diverging = map(
-            np.asarray,
-            _run((model.program, num_draws, num_warmup), keys, starts, model.data, target_accept),
-        )
+    chains = _Chains(model, starts, num_draws, num_warmup, seed, target_accept)
+    numbers = range(num_chains)
+    each = map(chains.chunk, numbers) if executor is None else in_order(executor, chains, numbers)
+    z, diverging = map(np.stack, zip(*each, strict=True))
     draws = model.constrain(z)
     names = labels({name: array.shape[2:] for name, array in draws.items()})
     blocks = blocks_of(draws)
@@ -136,6 +143,31 @@ def _find_starts(model: Model, num_chains: int, rng: np.random.Generator) -> Flo
 def _are_finite(program: Program, z: Any, data: Data) -> jax.Array:
     finite: jax.Array = lax.map(lambda row: is_finite(program, row, data), z)
     return finite
+
+
+@dataclass(frozen=True, eq=False)
+class _Chains:
+    """Chains, each a pure function of its number; it goes to workers as it is."""
+
+    model: Model
+    starts: Floats
+    num_draws: int
+    num_warmup: int
+    seed: int
+    target_accept: float
+
+    def snapshot(self) -> _Chains:
+        return replace(self, model=self.model.snapshot())
+
+    def chunk(self, index: int) -> tuple[Floats, NDArray[np.bool]]:
+        """Run one chain: z, shape ``(draws, d)``, and whether each transition diverged."""
+        check_interrupt()
+        what = (self.model.program, self.num_draws, self.num_warmup)
+        one = slice(index, index + 1)
+        with double_precision():
+            keys = jax.random.split(jax.random.key(self.seed), len(self.starts))[one]
+            z, diverging = _run(what, keys, self.starts[one], self.model.data, self.target_accept)
+            return np.asarray(z)[0], np.asarray(diverging)[0]
 
 
 @compiled("log_density")
