@@ -1,17 +1,24 @@
 """The evaluator: one loop, whose chunks nobody can tell apart in the result."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import vicheck
+from tests.checking.problems import on_host
+from vicheck.errors import ModelError
 from vicheck.evaluation import (
     BLOCKS,
     CHUNKS,
     SEPARATE_CHUNKS,
+    Drawing,
+    Evaluation,
     Sizes,
     chunk_size,
+    drawing,
     evaluate_draws_of,
     evaluate_in_chunks,
     kept_draws,
@@ -131,6 +138,97 @@ def test_memory_changes_how_many_values_are_kept_and_nothing_else(model, q, monk
         part = evaluate_draws_of(model, q, chosen, 1000, seed=1)
     assert np.array_equal(part.log_p, whole.log_p)
     assert np.array_equal(part.values, whole.values[:300])
+
+
+@pytest.fixture(params=[0, 700, 40_000], ids=["narrow", "wide", "very wide"])
+def wide(request):
+    """A model with so many observations that few draws are evaluated together."""
+    return vicheck.from_log_density(
+        lambda x, data: -jnp.sum(x**2) / 2 - 1e-6 * jnp.sum((x[0] - data["y"]) ** 2),
+        np.zeros(2),
+        data={"y": np.arange(float(request.param))},
+    ).snapshot()
+
+
+@pytest.fixture
+def evaluated_rows(monkeypatch):
+    """Numbers of draws that are evaluated, chunk by chunk."""
+    rows, evaluate = [], drawing._evaluate
+
+    def noting(what, q, noise, data):
+        rows.append(len(noise))
+        return evaluate(what, q, noise, data)
+
+    monkeypatch.setattr(drawing, "_evaluate", noting)
+    return rows
+
+
+def normal(dim):
+    with double_precision():
+        return MeanField(jnp.zeros(dim), jnp.zeros(dim))
+
+
+@pytest.mark.parametrize("executor", [None, ThreadPoolExecutor], ids=["here", "executor"])
+def test_draws_that_are_doubled_are_those_of_one_run(wide, executor, evaluated_rows):
+    """To the bit, and without evaluating any of them again."""
+    with double_precision():
+        chosen = reported_quantities(wide, None)
+        pool = executor and executor(2)
+        growing = Evaluation(wide, normal(2), chosen, 3, pool)
+        grown = [growing.first(number) for number in (1000, 2000, 4000, 8000, 16_000)]
+        total = sum(evaluated_rows)
+        for each in grown:
+            at_once = evaluate_draws_of(wide, normal(2), chosen, len(each.log_p), 3)
+            assert all(map(np.array_equal, each, at_once))
+        if pool:
+            pool.shutdown()
+    longest = grown[-1]
+    assert 16_000 <= total < 16_000 + evaluated_rows[0]
+    assert all(np.array_equal(each.log_p, longest.log_p[: len(each.log_p)]) for each in grown)
+    assert all(np.array_equal(each.values, longest.values[: len(each.values)]) for each in grown)
+
+
+@pytest.mark.parametrize(("before", "after"), [(100_000, 2000), (20_000, 30_000), (500, 1000)])
+def test_other_numbers_of_draws_share_what_is_the_same_and_no_more(before, after, evaluated_rows):
+    model = vicheck.from_log_density(lambda x: -jnp.sum(x**2) / 2, np.zeros(2)).snapshot()
+    with double_precision():
+        chosen = reported_quantities(model, None)
+        growing = Evaluation(model, normal(2), chosen, 3)
+        assert growing.first(before, lambda done: done < 3000) is None or before == 500
+        grown = growing.first(after)
+        at_once = evaluate_draws_of(model, normal(2), chosen, after, 3)
+    assert all(map(np.array_equal, grown, at_once))
+
+
+def test_a_family_whose_noise_is_not_made_row_by_row_is_evaluated_afresh(model, q):
+    """A mixture shares out the draws of a block, however many these are."""
+    with double_precision():
+        mixture = Mixture((q, MeanField(q.loc + 50.0, q.log_scale)), jnp.array([0.7, 0.3]))
+        chosen = reported_quantities(model, None)
+        growing = Evaluation(model, mixture, chosen, 3)
+        growing.first(1000)
+        grown = growing.first(2000)
+        at_once = evaluate_draws_of(model, mixture, chosen, 2000, 3)
+    assert all(map(np.array_equal, grown, at_once))
+
+
+def test_noise_is_what_it_always_was(model, q):
+    """13 blocks of 7693 for 100,000 draws, each from its own seed."""
+    with double_precision():
+        drawn = Drawing(model, q, Quantities(), 100_000, 5)
+        noise = np.concatenate([drawn.noise(index) for index in range(drawn.num_chunks)])
+    blocks = [np.random.default_rng((5, n)).standard_normal((7693, 4)) for n in range(13)]
+    assert drawn.size == 1000
+    assert np.array_equal(noise[:100_000], np.concatenate(blocks)[:100_000])
+
+
+def test_a_function_of_the_host_that_raises_is_named(q):
+    def gone(z):
+        raise OSError("the server is gone")
+
+    model = on_host(gone).snapshot()
+    with double_precision(), pytest.raises(ModelError, match=r"density failed.*the server is gone"):
+        evaluate_draws_of(model, normal(2), Quantities(), 100, 0)
 
 
 def test_a_mixture_is_one_q(model, q):

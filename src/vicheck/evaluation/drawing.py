@@ -6,7 +6,8 @@ A `Drawing` says which draws, in chunks that are computed here or by an executor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -16,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.errors import ModelError
 from vicheck.evaluation.chunks import Rows, one_ahead
 from vicheck.evaluation.sizes import CHUNKS, FEWEST, chunk_size, halved, kept_draws, width_of
 from vicheck.model import Data, Model, Program, double_precision
@@ -100,7 +102,7 @@ class Drawing:
 
     def chunk(self, index: int) -> tuple[Any, Any]:
         """Return both densities, and the quantities where they are kept, of a chunk's draws."""
-        with double_precision():
+        with double_precision(), _explained():
             evaluated: tuple[Any, Any] = jax.tree.map(
                 np.asarray, self.evaluate(index, self.noise(index))
             )
@@ -187,11 +189,12 @@ class Evaluation:
         of_all, of_kept = Rows(num_draws), Rows(drawing.kept)
         begun = self._take_over(drawing, of_all, of_kept)
         self._before = drawing, of_all, of_kept
-        for of_chunk in self._chunks(drawing, begun):
-            of_all.add(of_chunk[0])
-            of_kept.add(of_chunk[1])
-            if of_all.filled < num_draws and go_on is not None and not go_on(of_all.filled):
-                return None
+        with _explained():
+            for of_chunk in self._chunks(drawing, begun):
+                of_all.add(of_chunk[0])
+                of_kept.add(of_chunk[1])
+                if of_all.filled < num_draws and go_on is not None and not go_on(of_all.filled):
+                    return None
         log_p, log_q = of_all.tree
         return Evaluated(log_p, log_q, of_kept.tree)
 
@@ -212,6 +215,16 @@ class Evaluation:
             of_all.add(jax.tree.map(lambda leaf: leaf[:rows], all_before.tree))
             of_kept.add(jax.tree.map(lambda leaf: leaf[:rows], kept_before.tree))
         return chunks
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Say that it was the density where compiled code fails: functions of the host may raise."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        said = str(error).split("\n-----")[0].strip().splitlines()[-1]
+        raise ModelError(f"the density failed while draws were evaluated: {said}") from error
 
 
 def evaluate_draws_of(

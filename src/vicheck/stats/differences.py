@@ -32,9 +32,9 @@ def differences(values: Floats, log_weights: Floats) -> Iterator[Difference]:
 
     Both estimates have errors from the same draws, so their difference is known better than either:
     for equal weights it is zero, without any error. By the delta method its error is the root of a
-    sum of squares over draws, of ``w (h - mean) - (h - plain mean) / S`` for the means and of ``w
-    ((h - mean)^2 / sd^2 - 1) / 2 - ((h - plain mean)^2 / plain sd^2 - 1) / (2 S)`` for the log sds.
-    It holds where khat is below the threshold.
+    sum of squares over draws: of ``w (h - mean) - (h - plain mean) / S``, for the means; of ``w
+    ((h - mean)^2 / sd^2 - 1) / 2 - ((h - plain mean)^2 / plain sd^2 - 1) / (2 S)``, for the log
+    sds. It holds where khat is below the threshold.
 
     Parameters
     ----------
@@ -64,25 +64,21 @@ def differences(values: Floats, log_weights: Floats) -> Iterator[Difference]:
 
 def _of_block(h: Floats, weights: Floats, weightless: NDArray[np.bool]) -> Floats:
     """Return a row of four numbers for each quantity."""
-    size = len(h)
-    plain = h - h.mean(axis=0)
-    weighted = np.where(weightless[:, None], 0.0, h)  # zero times anything is nothing
-    weighted = weighted - weights @ weighted
-    w = weights[:, None]
-    spread, plain_spread = (w * weighted**2).sum(axis=0), (plain**2).mean(axis=0)
-    sd = np.sqrt(spread)
-    moved = np.where(weightless[:, None], 0.0, h)
-    shift = (weights @ moved - h.mean(axis=0)) / sd
-    of_means = (w * weighted - plain / size) / sd
-    of_sds = 0.5 * (w * (weighted**2 / spread - 1.0) - (plain**2 / plain_spread - 1.0) / size)
-    found = np.stack(
-        [
-            shift,
-            np.sqrt((of_means**2).sum(axis=0)),
-            0.5 * np.log(spread / plain_spread),
-            np.sqrt((of_sds**2).sum(axis=0)),
-        ],
-        axis=1,
-    )
-    found[(spread == 0.0) & (plain_spread == 0.0)] = 0.0  # a constant
+    size, w = len(h), weights[:, None]
+    mean = h.mean(axis=0)
+    counted = np.where(weightless[:, None], 0.0, h)  # zero times anything is nothing
+    weighted_mean = weights @ counted
+    plain, weighted = h - mean, counted - weighted_mean
+    plain_variance, variance = (plain**2).mean(axis=0), weights @ weighted**2
+    sd = np.sqrt(variance)
+    shift = (weighted_mean - mean) / sd
+    # What each draw contributes to the errors of the weighted log sd, of both and of the shift.
+    of_sd = 0.5 * w * (weighted**2 / variance - 1.0)
+    of_sds = of_sd - 0.5 / size * (plain**2 / plain_variance - 1.0)
+    of_shift = (w * weighted - plain / size) / sd - shift * of_sd
+    errors = (np.sqrt((each**2).sum(axis=0)) for each in (of_shift, of_sds))
+    shift_error, growth_error = errors
+    growth = 0.5 * np.log(variance / plain_variance)
+    found = np.stack([shift, shift_error, growth, growth_error], axis=1)
+    found[(variance == 0.0) & (plain_variance == 0.0)] = 0.0  # a constant
     return found
