@@ -4,15 +4,19 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import stats
 
+from vicheck.judging import judge_psis
 from vicheck.judging.stopping import (
     DRAWS_FOR_GOOD,
+    LEAST_DRAWS,
     estimate_is_settled,
     level_is_settled,
     modes_are_settled,
     side_is_certain,
 )
 from vicheck.results.psis import PsisStatus
+from vicheck.stats.psis import psis_quietly
 from vicheck.stats.reliability import khat_threshold
 
 
@@ -54,13 +58,23 @@ def test_an_interval_is_on_one_side_or_not(low, high, certain):
     ],
 )
 def test_what_khat_may_drift_is_added(low, high, settled):
-    assert level_is_settled(found(low, high)) is settled
+    middle = (low + high) / 2
+    assert level_is_settled(found(low, high), [middle, middle]) is settled
+
+
+@pytest.mark.parametrize(
+    ("earlier", "settled"),
+    [([1.2, 1.3], True), ([0.9, 1.3], False), ([1.2, 1.6], False), ([1.2, np.nan], False)],
+)
+def test_khat_must_have_been_steady(earlier, settled):
+    assert level_is_settled(found(1.0, 1.5), earlier) is settled
 
 
 def test_good_needs_more_draws_than_bad():
-    assert level_is_settled(found(1.0, 2.0, 1000))
-    assert not level_is_settled(found(-0.5, -0.4, DRAWS_FOR_GOOD - 1))
-    assert level_is_settled(found(-0.5, -0.4, DRAWS_FOR_GOOD))
+    assert not level_is_settled(found(1.0, 2.0, LEAST_DRAWS - 1), [1.5, 1.5])
+    assert level_is_settled(found(1.0, 2.0, LEAST_DRAWS), [1.5, 1.5])
+    assert not level_is_settled(found(-0.5, -0.4, DRAWS_FOR_GOOD - 1), [-0.45, -0.45])
+    assert level_is_settled(found(-0.5, -0.4, DRAWS_FOR_GOOD), [-0.45, -0.45])
 
 
 @pytest.mark.parametrize(
@@ -74,7 +88,41 @@ def test_good_needs_more_draws_than_bad():
 )
 def test_without_khat_it_depends_on_the_reason(status, few, many):
     for num_draws, settled in ((1000, few), (8000, many)):
-        assert level_is_settled(found(np.nan, np.nan, num_draws, status)) is settled
+        assert level_is_settled(found(np.nan, np.nan, num_draws, status), [np.nan] * 2) is settled
+
+
+TAILS = {
+    "exactly Pareto": lambda rng, k: np.log(np.expm1(k * rng.exponential(size=100_000))),
+    "narrow normal": lambda rng, k: 0.5 * k * rng.chisquare(10, 100_000),
+    "log normal, whose khat falls": lambda rng, k: 3.0 * k * rng.standard_normal(100_000),
+    "Student's t, whose khat rises": lambda rng, k: (
+        stats.t.logpdf(z := rng.standard_normal((100_000, 3)), 3.0 / k) + 0.5 * z**2
+    ).sum(axis=1),
+}
+
+
+@pytest.mark.slow
+def test_at_most_one_in_a_hundred_levels_that_were_settled_early_changes():
+    """With 100,000 draws, of which the early ones are the first: khat on all sides of 0.5, 0.7."""
+    early = changed = 0
+    for number, draw in enumerate(TAILS.values()):
+        for k in (0.1, 0.3, 0.45, 0.6, 0.8, 1.2):
+            for repetition in range(10):
+                log_ratios = draw(np.random.default_rng((99, number, repetition)), k)
+                results = [
+                    psis_quietly(log_ratios[:size], with_weights=False)
+                    for size in (1000, 2000, 4000, 8000, 16_000, 32_000, 64_000)
+                ]
+                khats = [float(result.khat) for result in results]
+                for index, result in enumerate(results):
+                    if level_is_settled(result, khats[max(0, index - 2) : index]):
+                        full = psis_quietly(log_ratios, with_weights=False)
+                        early += 1
+                        changed += judge_psis(result).level != judge_psis(full).level
+                        break
+    assert early >= 100  # the rule is not one that never stops
+    # Were it 1 in 100, there would be more than this only once in a thousand times.
+    assert changed <= stats.binom(early, 0.01).ppf(0.999)
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,9 @@ def open_question(
     pooled
         Returns the mixture of all optima; asked for only when khat is settled.
     """
-    if not level_is_settled(smoothed):
+    parts = (log_ratios[: len(log_ratios) // part] for part in (4, 2))
+    earlier = [float(psis_quietly(part, with_weights=False).khat) for part in parts]
+    if not level_is_settled(smoothed, earlier):
         return "the level"
     if not modes_are_settled(pooled(), smoothed.num_draws):
         return "whether a mode is missed"

@@ -2,8 +2,8 @@
 
 Each function asks the same question, `side_is_certain`, of a number, its error and its cut-offs.
 Looking at khat to decide when to stop is a selection, and khat moves as more of the tail is seen,
-so the rule asks for more than an interval that lies on one side. How often it is wrong is measured
-in `benchmarks/auto_draws.py`.
+so the rule asks for more than an interval that lies on one side. Its constants were chosen, and how
+often it is wrong is measured, by simulation (`benchmarks/auto_draws.py`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ __all__ = [
     "DRAWS_FOR_GOOD",
     "DRIFT",
     "FULL_RUN",
+    "LEAST_DRAWS",
+    "STEADY",
     "estimate_is_settled",
     "level_is_settled",
     "modes_are_settled",
@@ -34,12 +36,16 @@ __all__ = [
 
 FULL_RUN = 100_000
 """The number of draws whose verdict is to be foretold."""
-CERTAINTY = 0.99
+CERTAINTY = 0.95
 """Level of the interval of khat that has to lie on one side of each cut-off."""
+STEADY = 0.9
+"""Level of the interval in which the khats of a quarter and of half of the draws have to lie."""
 DRIFT = 0.03
 """By how much khat may still move with each doubling of the draws, up to a full run."""
 DRAWS_FOR_GOOD = 8000
 """Draws without which nothing is called good for good: a rare tail may not have been seen."""
+LEAST_DRAWS = 4000
+"""Draws without which no khat is settled: a quarter of fewer is too few for a khat of its own."""
 _ERRORS = 3.0
 """Standard errors by which a number must be away from its cut-off."""
 _COUNTING = 0.1
@@ -57,25 +63,34 @@ def side_is_certain(low: float, high: float, cutoffs: Sequence[float]) -> bool:
     return all(high < cutoff or low >= cutoff for cutoff in cutoffs)
 
 
-def level_is_settled(result: PsisResult) -> bool:
+def level_is_settled(result: PsisResult, earlier: Sequence[float]) -> bool:
     """Whether the level that khat means will be the same with 100,000 draws.
 
-    The interval of khat, widened by what it may drift until then, must lie on one side of 0.5, of
-    0.7 and of the threshold for so few draws; below 0.5 only from 8000 draws on. NaN among the
-    ratios stays there. Equal ratios are treated as a khat of 0, and anything else that leaves khat
-    undefined may still change.
+    The interval of khat, widened by what it may drift until then, must lie on one side of 0.5 and
+    of 0.7, below 0.5 only from 8000 draws on; and khat must have been steady: a tail that is not
+    Pareto yet can have a khat of 4 on its way to 0.5. NaN among the ratios stays there. Equal
+    ratios have a khat of 0, and whatever else leaves khat undefined may change.
+
+    Parameters
+    ----------
+    result
+        The PSIS of the draws that there are.
+    earlier
+        khat of a quarter and of half of them.
     """
-    enough = result.num_draws >= DRAWS_FOR_GOOD
     if result.status is PsisStatus.NOT_FINITE:
         return True
     if result.status is PsisStatus.CONSTANT:
-        return enough
-    if result.status is not PsisStatus.OK:
+        return result.num_draws >= DRAWS_FOR_GOOD
+    if result.status is not PsisStatus.OK or result.num_draws < LEAST_DRAWS:
+        return False
+    low, high = map(float, result.khat_interval(STEADY))
+    if not all(low <= khat <= high for khat in earlier):
         return False
     low, high = map(float, result.khat_interval(CERTAINTY))
     drift = _drift(result.num_draws)
-    cutoffs = (GOOD_BELOW, USABLE_BELOW, result.threshold)
-    return side_is_certain(low - drift, high + drift, cutoffs) and (enough or low >= GOOD_BELOW)
+    certain = side_is_certain(low - drift, high + drift, (GOOD_BELOW, USABLE_BELOW))
+    return certain and (result.num_draws >= DRAWS_FOR_GOOD or low >= GOOD_BELOW)
 
 
 def modes_are_settled(pooled: PooledModes | None, num_draws: int) -> bool:
