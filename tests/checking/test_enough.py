@@ -51,7 +51,7 @@ def test_draws_are_doubled_until_nothing_is_open(monkeypatch):
     clock = Clock(1e-6, monkeypatch)
     drawn, notes = draw_enough(clock.first, "auto", 60.0, settled_from(5000))
     assert drawn == sum(clock.made) == 8000
-    assert notes == ("Stopped at 8,000 draws: the verdict cannot change any more.",)
+    assert notes == ("Stopped at 8,000 draws: the verdict can hardly change any more.",)
 
 
 def test_there_is_a_largest_number(monkeypatch):
@@ -99,7 +99,7 @@ def test_the_default_becomes_automatic_where_they_are_not(monkeypatch):
     assert drawn == sum(clock.made) == 4000
     assert notes == (
         "100,000 draws would have taken about 33 minutes, longer than the budget of 120 s.",
-        "Stopped at 4,000 draws: the verdict cannot change any more.",
+        "Stopped at 4,000 draws: the verdict can hardly change any more.",
     )
 
 
@@ -164,8 +164,8 @@ def same(one, other):
 def test_an_automatic_check_is_the_check_with_that_number(fits, rho):
     found = vicheck.check(fits[rho], num_draws="auto", seed=2)
     number = found.psis.num_draws
-    assert number < 100_000
-    assert found.notes[0] == (f"Stopped at {number:,} draws: the verdict cannot change any more.")
+    assert found.notes[0].startswith(f"Stopped at {number:,} draws: ")
+    assert (number < 100_000) is (rho == 0.1)  # khat 0.9 is not far enough from 0.7
     given = vicheck.check(fits[rho], num_draws=number, seed=2)
     assert same(found, given)
     assert found.provenance.code == given.provenance.code
@@ -204,7 +204,7 @@ def test_other_modes_are_looked_for_on_the_executor_too():
     assert found.pooled.to_dict() == alone.pooled.to_dict()
     auto = vicheck.check(fit, num_draws="auto")
     assert auto.verdict.decided_by == "mode-missed"
-    assert "the verdict cannot change any more" in auto.notes[0]
+    assert "the verdict can hardly change any more" in auto.notes[0]
     assert auto.pooled.to_dict() == (
         vicheck.check(fit, num_draws=auto.psis.num_draws).pooled.to_dict()
     )
@@ -265,7 +265,7 @@ def test_nan_now_and_then_is_no_verdict_and_ends_it(executor):
         pool.shutdown()
     assert found.verdict.level == "none"
     assert "NaN or +inf among the log ratios" in str(found.verdict)
-    assert found.notes[0] == "Stopped at 1,000 draws: the verdict cannot change any more."
+    assert found.notes[0] == "Stopped at 1,000 draws: the verdict can hardly change any more."
     assert found.moments["use"].tolist() == ["neither", "neither"]
 
 

@@ -112,7 +112,7 @@ def _doubled(
     while True:
         left = open_in(drawn)
         if not left:
-            why = "the verdict cannot change any more"
+            why = "the verdict can hardly change any more"
             break
         if number >= MOST_DRAWS:
             why = f"that is the most, and more could still change {left}"
