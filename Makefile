@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-large test-processors test-wheel lint types bench bench-fit bench-vsbc accuracy coverage fuzz soak paper horseshoe-nuts docs clean
+.PHONY: help demo test test-all test-large test-processors test-wheel lint types bench bench-fit bench-vsbc accuracy coverage auto-draws fuzz soak paper horseshoe-nuts docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -69,6 +69,9 @@ horseshoe-nuts: $(VENV)/.dev  ## NUTS for the paper's Figure 7, once; DATA= for 
 
 coverage: $(VENV)/.run  ## coverage of khat's interval by simulation, written to docs/
 	$(BIN)/python benchmarks/khat_coverage.py
+
+auto-draws: $(VENV)/.run  ## how often checks that stop early are wrong, written to docs/
+	$(BIN)/python benchmarks/auto_draws.py
 
 soak: $(VENV)/.dev  ## disturb runs at random moments (kill, Ctrl-C, full disk, ...), written to docs/
 	$(BIN)/python benchmarks/soak.py

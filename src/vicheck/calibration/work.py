@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -71,6 +71,10 @@ class Work:
         """Return the numbers of the datasets of a chunk."""
         start = index * self.settings.chunk_size
         return range(start, min(start + self.settings.chunk_size, self.settings.num_datasets))
+
+    def snapshot(self) -> Work:
+        """Return a copy whose model is traced only once."""
+        return replace(self, model=self.model.snapshot())
 
     def chunk(self, index: int) -> Arrays:
         """Simulate, fit and assess the datasets of one chunk."""
