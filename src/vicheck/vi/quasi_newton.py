@@ -168,7 +168,7 @@ class _State:
     num_evaluations: NDArray[np.int64]
     stalled: Mask
 
-    def take(self, some: Mask) -> _State:
+    def take(self, some: Any) -> _State:
         return _State(**{name: array[some] for name, array in vars(self).items()})
 
     def put(self, some: Any, other: _State) -> None:

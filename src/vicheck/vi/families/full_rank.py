@@ -82,7 +82,7 @@ class FullRank(Gaussian):
     def chart(self, directions: Any) -> Chart:
         from vicheck.vi.charts.full_rank import FullRankChart
 
-        return FullRankChart(type(self), self.loc, self.scale_tril)
+        return FullRankChart(type(self), np.asarray(self.loc), np.asarray(self.scale_tril))
 
     def projected(self, gradient: Self) -> Self:
         return type(self)(gradient.loc, jnp.tril(gradient.scale_tril))
@@ -96,7 +96,7 @@ class FullRank(Gaussian):
         return super().entry_name(entry, gradient, coordinates)
 
 
-def _lower_triangular(roots: NDArray[np.float64]) -> NDArray[np.float64]:
+def _lower_triangular(roots: NDArray[np.float64]) -> Any:
     """Return the Cholesky factor of ``roots @ roots.T`` without forming that product."""
     if roots.ndim == 1:
         return np.diag(roots)

@@ -67,4 +67,5 @@ class MeanField(Gaussian):
     def chart(self, directions: Any) -> Chart:
         from vicheck.vi.charts.mean_field import MeanFieldChart
 
-        return MeanFieldChart(type(self), self.loc, self.log_scale, directions)
+        anchors = (np.asarray(part) for part in (self.loc, self.log_scale, directions))
+        return MeanFieldChart(type(self), *anchors)
