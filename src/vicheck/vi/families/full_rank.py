@@ -80,6 +80,8 @@ class FullRank(Gaussian):
         return type(self)(self.loc + self.scale_tril @ shift, self.scale_tril @ factor)
 
     def chart(self, directions: Any) -> Chart:
+        if type(self) is not FullRank:
+            return super().chart(directions)  # another class may draw in another way
         from vicheck.vi.charts.full_rank import FullRankChart
 
         return FullRankChart(type(self), np.asarray(self.loc), np.asarray(self.scale_tril))

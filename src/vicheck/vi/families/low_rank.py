@@ -92,6 +92,8 @@ class LowRank(Gaussian):
         )
 
     def chart(self, directions: Any) -> Chart:
+        if type(self) is not LowRank:
+            return super().chart(directions)  # another class may draw in another way
         from vicheck.vi.charts.low_rank import LowRankChart
 
         parts = (self.loc, self.log_diagonal, self.factor, directions)
