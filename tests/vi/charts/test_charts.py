@@ -199,6 +199,7 @@ def test_only_independent_normals_correct_inexact_moments(facts):
 @pytest.mark.parametrize("name", ["mean_field, axes", "mean_field, matrices"])
 def test_the_correction_makes_the_mean_of_a_quadratic_its_expectation(name):
     facts = Facts(name)
+    steps = np.clip(facts.steps, -0.9, 0.9)
     rng = np.random.default_rng(2)
     roots = rng.normal(size=(FITS, DIM, DIM))
     hessian = roots @ np.swapaxes(roots, 1, 2)
@@ -213,16 +214,31 @@ def test_the_correction_makes_the_mean_of_a_quadratic_its_expectation(name):
 
     units = CASES[name][1]
     exact = quickly(jax.vmap(jax.value_and_grad(expectation)))(
-        facts.steps, facts.anchors, units, hessian, centre
+        steps, facts.anchors, units, hessian, centre
     )
-    deviations = facts.chart.draws(facts.steps, facts.noise) - centre[:, None]
+    deviations = facts.chart.draws(steps, facts.noise) - centre[:, None]
     slopes = deviations @ hessian
     mean = 0.5 * (deviations * slopes).sum(axis=2).mean(axis=1)
-    slope = facts.chart.pull_back(facts.steps, facts.noise, slopes)
-    value_added, slope_added = facts.chart.correction(facts.steps, hessian, moments)
+    slope = facts.chart.pull_back(steps, facts.noise, slopes)
+    value_added, slope_added = facts.chart.correction(steps, hessian, moments)
     assert np.abs(value_added).min() > 0.01
     np.testing.assert_allclose(mean + value_added, exact[0], rtol=1e-10)
     np.testing.assert_allclose(slope + slope_added, exact[1], rtol=1e-10, atol=1e-10)
+
+
+def test_far_from_the_anchors_the_correction_grows_no_more():
+    """Where the density is less curved than it was at the anchors, it would win in the end."""
+    facts = Facts("mean_field, axes")
+    moments = np.tile(3.0 * np.eye(DIM), (FITS, 1, 1))
+    hessian = np.tile(np.eye(DIM), (FITS, 1, 1))
+    values = []
+    for growth in (0.5, 1.0, 2.0, 50.0):
+        steps = np.concatenate([np.zeros((FITS, DIM)), np.full((FITS, DIM), growth)], axis=1)
+        value, slope = facts.chart.correction(steps, hessian, moments)
+        values.append(value)
+        assert slope[:, DIM:].any() == (growth < 1.0)
+    assert (values[1] < values[0]).all()
+    np.testing.assert_array_equal(values[2:], [values[1], values[1]])
 
 
 def test_arrays_of_jax_are_taken_too():
