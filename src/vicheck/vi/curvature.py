@@ -33,7 +33,9 @@ derivatives both change the difference little there."""
 _SHORT, _LONG = 1e-5, 0.1
 """Between these distances, in that scale, differences are good enough."""
 _TRIES = 4
-"""How often the distance of differences is corrected."""
+"""How many distances are tried at most."""
+_FLAT = 100.0
+"""By how much, in logs, the distance was too short where there is no curvature at all."""
 _MANY = 64
 """From this dimension on a Hessian costs more than many steps of a quasi-Newton method."""
 _ARRIVED = 0.1
@@ -190,26 +192,35 @@ def _curvature(
 def _hessian(density: Density, lanes: Lanes, z: Floats, gradient: Floats) -> Floats:
     """Return Hessians of ``-log_p`` by differences of gradients along the axes.
 
-    One gradient for each axis, at a distance that the curvature itself tells.
+    One gradient for each axis, at a distance that the curvature itself tells. Of an axis for which
+    none is suitable the row counts that came closest.
     """
     dim = z.shape[1]
     lengths = _FIRST_DIFFERENCE * np.maximum(1.0, np.abs(z))
-    hessian = np.zeros((len(z), dim, dim))
+    hessian, misses = np.zeros((len(z), dim, dim)), np.full(z.shape, np.inf)
     some, axes = np.arange(len(z)), np.arange(dim)
     for _ in range(_TRIES):
-        hessian[np.ix_(some, axes)] = _rows(
-            density, lanes[some], z[some], gradient[some], lengths[some], axes
-        )
-        diagonal = np.abs(np.diagonal(hessian, axis1=1, axis2=2))
+        part = np.ix_(some, axes)
+        tried = lengths[part]
+        rows = _rows(density, lanes[some], z[some], gradient[some], tried, axes)
+        diagonal = np.abs(rows[:, np.arange(len(axes)), axes])
+        finite = np.isfinite(rows).all(axis=2)
         with np.errstate(divide="ignore", invalid="ignore"):
-            reach = lengths * np.sqrt(diagonal)
-            better = np.where(diagonal > 0.0, _DIFFERENCE / np.sqrt(diagonal), 100.0 * lengths)
-        poor = ~((reach > _SHORT) & (reach < _LONG)) & (lengths < 1e6)
+            reach = tried * np.sqrt(diagonal)
+            better = np.where(diagonal > 0.0, _DIFFERENCE / np.sqrt(diagonal), 100.0 * tried)
+            miss = np.log(np.maximum(_SHORT / reach, reach / _LONG))
+        miss = np.where(finite, np.clip(miss, 0.0, _FLAT), 2.0 * _FLAT)
+        closer = miss < misses[part]
+        hessian[part] = np.where(closer[..., None], _finite(rows), hessian[part])
+        misses[part] = np.minimum(miss, misses[part])
+        poor = (miss > 0.0) & (tried < 1e6)
         # An axis that is redone for one lane is redone for all that are: arrays stay rectangular.
-        some, axes = np.flatnonzero(poor.any(axis=1)), np.flatnonzero(poor.any(axis=0))
+        # Where a neighbour is not finite, only nearer ones may be.
+        better = np.where(finite, np.clip(better, 1e-4 * tried, 1e4 * tried), 1e-2 * tried)
+        lengths[part] = np.where(poor, better, tried)
+        some, axes = some[poor.any(axis=1)], axes[poor.any(axis=0)]
         if not len(some):
             break
-        lengths = np.where(poor, np.clip(better, 1e-4 * lengths, 1e4 * lengths), lengths)
     return 0.5 * (hessian + np.swapaxes(hessian, 1, 2))
 
 
@@ -221,7 +232,7 @@ def _rows(
     lengths: Floats,
     axes: NDArray[np.intp],
 ) -> Floats:
-    """Return rows of Hessians of ``-log_p``, zero where they are not finite."""
+    """Return rows of Hessians of ``-log_p``; lengths are those of the axes, shape ``(l, axes)``."""
     count, dim = z.shape
     rows = np.empty((count, len(axes), dim))
     # As many as fill some calls of compiled code; all of them may be too many to hold.
@@ -229,12 +240,13 @@ def _rows(
     for start in range(0, len(axes), width):
         these = axes[start : start + width]
         points = np.repeat(z[:, None], len(these), axis=1)
-        points[:, np.arange(len(these)), these] += lengths[:, these]
-        _, gradients = density(lanes, points)
+        each = lengths[:, start : start + width]
+        points[:, np.arange(len(these)), these] += each
+        values, gradients = density(lanes, points)
+        gradients = np.where(np.isfinite(values)[..., None], gradients, np.nan)
         with np.errstate(invalid="ignore"):
-            difference = gradient[:, None] - gradients
-        rows[:, start : start + len(these)] = difference / lengths[:, these, None]
-    return _finite(rows)
+            rows[:, start : start + width] = (gradient[:, None] - gradients) / each[..., None]
+    return rows
 
 
 def _diagonal(density: Density, lanes: Lanes, z: Floats) -> Floats:
@@ -242,19 +254,35 @@ def _diagonal(density: Density, lanes: Lanes, z: Floats) -> Floats:
     rng = np.random.default_rng(0)
     probes = rng.choice([-1.0, 1.0], (_PROBES, z.shape[1]))
     lengths = _FIRST_DIFFERENCE * np.maximum(1.0, np.abs(z))
-    diagonal = np.zeros_like(z)
-    for _ in range(2):
+    diagonal, corrected = np.zeros_like(z), np.zeros((len(z), 1), bool)
+    for _ in range(_TRIES):
         offsets = probes * lengths[:, None]
-        points = np.concatenate([z[:, None] + offsets, z[:, None] - offsets], axis=1)
-        _, gradients = density(lanes, points)
-        with np.errstate(invalid="ignore"):
-            products = gradients[:, _PROBES:] - gradients[:, :_PROBES]
-        diagonal = _finite((probes * products).mean(axis=1) / (2.0 * lengths))
+        products = _differences(density, lanes, z, offsets)
+        diagonal = (probes * products).mean(axis=1) / (2.0 * lengths)
+        # A probe moves all coordinates: which of them went too far is not known.
+        finite = np.isfinite(diagonal).all(axis=1, keepdims=True)
+        diagonal = _finite(diagonal)
         reach = lengths * np.sqrt(np.abs(diagonal))
-        if (reach < _LONG / 10.0).all():
+        # Lengths that differ much let large coordinates hide small ones: they are corrected once.
+        if (finite & (corrected | (reach < _LONG / 10.0))).all():
             break
-        lengths = np.minimum(lengths, 0.01 * lengths / np.maximum(reach, 1e-300))
+        nearer = np.minimum(lengths, 0.01 * lengths / np.maximum(reach, 1e-300))
+        lengths = np.where(finite, np.where(corrected, lengths, nearer), 0.01 * lengths)
+        corrected |= finite
     return diagonal
+
+
+def _differences(density: Density, lanes: Lanes, z: Floats, offsets: Floats) -> Floats:
+    """Return how much less the gradients are on one side of z than on the other.
+
+    They are not finite where the density is not, whatever its gradient there.
+    """
+    count = offsets.shape[1]
+    points = np.concatenate([z[:, None] + offsets, z[:, None] - offsets], axis=1)
+    values, gradients = density(lanes, points)
+    gradients = np.where(np.isfinite(values)[..., None], gradients, np.nan)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(gradients[:, count:] - gradients[:, :count])
 
 
 def _bounded(diagonal: Floats, floor: Floats) -> Floats:

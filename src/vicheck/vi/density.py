@@ -72,7 +72,7 @@ class Density:
         Parameters
         ----------
         lanes
-            Which sets of data, shape ``(l,)``.
+            Which sets of data, shape ``(l,)``; one may come several times.
         z
             Points for each of them, shape ``(l, n, d)``.
 
@@ -82,7 +82,7 @@ class Density:
             Values, shape ``(l, n)``, and gradients, shape ``(l, n, d)``.
         """
         check_interrupt()
-        self.num_evaluations[lanes] += z.shape[1]
+        np.add.at(self.num_evaluations, lanes, z.shape[1])
         if self._on_host is not None:
             return self._by_host(lanes, z)
         num_lanes, num_rows, dim = z.shape
@@ -130,6 +130,7 @@ class Density:
     def _by_host(self, lanes: Lanes, z: Floats) -> tuple[Floats, Floats]:
         values, gradients = np.empty(z.shape[:2]), np.empty(z.shape)
         for i, (lane, rows) in enumerate(zip(lanes, z, strict=True)):
+            check_interrupt()
             evaluate = self._on_host
             if self._own:  # built anew, or taken from the last ones that were built
                 evaluate = self.program.density_on_host(self._data_of(lane))
@@ -143,7 +144,8 @@ class Density:
     def compile(self) -> None:
         """Compile what evaluations need, and evaluate nothing that counts."""
         counted = self.num_evaluations.copy()
-        self(np.zeros(1, np.intp), np.zeros((1, 1, self.dim)))
+        for rows in (1, ROWS):
+            self(np.zeros(1, np.intp), np.zeros((1, rows, self.dim)))
         self.num_evaluations = counted
 
 

@@ -92,7 +92,8 @@ class Chart(abc.ABC):
         Returns
         -------
         tuple or None
-            The expectation minus the mean, shape ``(l,)``, and its derivative by the steps; None
-            where the family does without.
+            The expectation minus the mean, shape ``(l,)``, and its derivative by the steps; far
+            from the anchors it stays what it is on the way there. None where the family does
+            without.
         """
         return None

@@ -15,6 +15,8 @@ from vicheck.vi.families.gaussian import LOG_2PI
 __all__ = ["MeanFieldChart", "turned"]
 
 _ROOT_2 = np.sqrt(2.0)
+_FARTHEST = 1.0
+"""Growth of a scale, in steps, up to which what is known of the curvature is used."""
 
 
 @dataclass
@@ -78,11 +80,14 @@ class MeanFieldChart(Chart):
         self, steps: Floats, hessian: Floats, moments: Floats
     ) -> tuple[Floats, Floats] | None:
         # Of s'As with s the scales, A the Hessian times the excess of the moments, entry by entry.
-        _, log_scale = self._parameters(steps)
-        scale = np.exp(log_scale)
-        weighted = along(hessian * (np.eye(self.num_shifts) - moments), scale) * scale
-        slope = np.concatenate([np.zeros_like(scale), weighted / _ROOT_2], axis=1)
-        return 0.5 * weighted.sum(axis=1), slope
+        # Far from the anchors the density need not be so curved, and with nothing to stop what is
+        # added the best scales could be infinite.
+        dim = self.num_shifts
+        growth = np.clip(steps[:, dim:], -_FARTHEST, _FARTHEST)
+        scale = np.exp(self.log_scale + growth / _ROOT_2)
+        weighted = along(hessian * (np.eye(dim) - moments), scale) * scale
+        slope = np.where(np.abs(growth) < _FARTHEST, weighted / _ROOT_2, 0.0)
+        return 0.5 * weighted.sum(axis=1), np.concatenate([np.zeros_like(slope), slope], axis=1)
 
 
 def turned(directions: Floats) -> Floats:

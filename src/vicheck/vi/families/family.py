@@ -156,7 +156,7 @@ class Family(eqx.Module):
         """
         from vicheck.vi.charts.traced import TracedChart
 
-        return TracedChart(self)
+        return TracedChart(self, directions if self.needs_directions() else None)
 
     def projected(self, gradient: Self) -> Self:
         """Return a gradient, by parameters, without entries that have to stay as they are."""

@@ -65,6 +65,9 @@ class MeanField(Gaussian):
         return type(self)(moved(self.loc, shift, directions), self.log_scale + growth)
 
     def chart(self, directions: Any) -> Chart:
+        if type(self) is not MeanField:
+            return super().chart(directions)  # another class may draw in another way
         from vicheck.vi.charts.mean_field import MeanFieldChart
 
-        return MeanFieldChart(type(self), self.loc, self.log_scale, directions)
+        anchors = (np.asarray(part) for part in (self.loc, self.log_scale, directions))
+        return MeanFieldChart(type(self), *anchors)
