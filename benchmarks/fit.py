@@ -176,10 +176,12 @@ def checking(options: Any) -> dict[str, Any]:
     rows = []
     for name in PROBLEMS:
         num_draws = 100_000 if name != "linear" else 20_000
-        rounds = 25 if name.startswith("eight_schools") else 3
+        rounds = 15 if name.startswith("eight_schools") else 3
         costs = cost_of_check(vicheck.fit(model_of(name)), num_draws, rounds)
         rows.append({"problem": name} | costs)
-    return {"problems": rows, "quantities": [cost_of_quantities(n) for n in NUMS_QUANTITIES]}
+    # The largest first: memory is measured by its peak.
+    quantities = [cost_of_quantities(number) for number in reversed(NUMS_QUANTITIES)]
+    return {"problems": rows, "quantities": quantities[::-1]}
 
 
 def cost_of_check(fit: Any, num_draws: int, rounds: int) -> dict[str, Any]:
