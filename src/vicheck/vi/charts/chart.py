@@ -48,6 +48,10 @@ class Chart(abc.ABC):
         """Return the gradients of log q of the anchors at their draws, shape ``(l, n, d)``."""
 
     @abc.abstractmethod
+    def anchors_and_directions(self) -> tuple[Family, Floats]:
+        """Return the anchors, and what `Family.displaced` takes steps along, for each of them."""
+
+    @abc.abstractmethod
     def members(self, steps: Floats) -> Family:
         """Return the members ``steps`` away, with a leading axis over them."""
 

@@ -60,6 +60,9 @@ class MeanFieldChart(Chart):
     def scores(self, noise: Floats, draws: Floats) -> Floats:
         return np.asarray(-noise * np.exp(-self.log_scale)[:, None])
 
+    def anchors_and_directions(self) -> tuple[Family, Floats]:
+        return self.family(self.loc, self.log_scale), self.directions
+
     def members(self, steps: Floats) -> Family:
         return self.family(*self._parameters(steps))
 

@@ -158,6 +158,14 @@ class Family(eqx.Module):
 
         return TracedChart(self)
 
+    def correction(self, excess: jax.Array) -> jax.Array | float:
+        """Return what makes the mean of a quadratic function over the noise its expectation.
+
+        ``excess`` is the function's Hessian times what the second moments of the noise lack to the
+        identity, entry by entry, shape ``(d, d)``. By default the family does without.
+        """
+        return 0.0
+
     def projected(self, gradient: Self) -> Self:
         """Return a gradient, by parameters, without entries that have to stay as they are."""
         return gradient

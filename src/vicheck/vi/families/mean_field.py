@@ -64,6 +64,9 @@ class MeanField(Gaussian):
         shift, growth = step[: self.dim], step[self.dim :] / jnp.sqrt(2.0)
         return type(self)(moved(self.loc, shift, directions), self.log_scale + growth)
 
+    def correction(self, excess: jax.Array) -> jax.Array | float:
+        return 0.5 * self.sd @ excess @ self.sd
+
     def chart(self, directions: Any) -> Chart:
         from vicheck.vi.charts.mean_field import MeanFieldChart
 

@@ -19,6 +19,7 @@ from vicheck.vi.curvature import FLATTEST, climb
 from vicheck.vi.density import Density, Lanes
 from vicheck.vi.families.registry import Kind
 from vicheck.vi.quasi_newton import Memory, Minimum, minimise, no_memory
+from vicheck.vi.solvers.deterministic.compiled import minimise_compiled, takes
 from vicheck.vi.solvers.deterministic.noise import make_noise, standardised
 from vicheck.vi.solvers.deterministic.objective import Objective
 from vicheck.vi.solvers.deterministic.progress import (
@@ -171,13 +172,15 @@ class Rounds:
             standardised(half, dense),
             None if exact or not now.hessian.size else _trusted(now.hessian, now),
         )
-        return minimise(
+        memory = self._recall(lanes)
+        loop = minimise_compiled if takes(objective, memory) else minimise
+        return loop(
             objective,
             np.zeros((len(lanes), size)),
             tolerance=_tolerances(now, limits),
             max_evaluations=_EVALUATIONS if takes_directions(self.kind, self.dim) else _LONG,
             longest=np.where(np.arange(size) < chart.num_shifts, _LONGEST_SHIFT, _LONGEST_GROWTH),
-            memory=self._recall(lanes),
+            memory=memory,
         )
 
     def _judged(self, now: Progress, chart: Chart, end: Minimum, limits: Limits) -> Progress:
