@@ -17,80 +17,93 @@ from numpy.typing import NDArray
 from vicheck.model import Data, Program
 from vicheck.runtime.compiling import compiled
 from vicheck.runtime.interrupts import check_interrupt
+from vicheck.vi.density import Density, Lanes
 from vicheck.vi.families.abilities import entropy_of
 from vicheck.vi.families.family import Family
 from vicheck.vi.quasi_newton import ARMIJO, ROUNDING, SHORTEST, Dense, Memory, Minimum
 from vicheck.vi.solvers.deterministic.objective import Objective
 
-__all__ = ["minimise_compiled", "takes"]
+__all__ = ["CompiledLoop"]
 
 Floats = NDArray[np.float64]
 
-_LANES = 32
+_LANES = 64
 """Fits in one call; fewer are filled up by some that end at once."""
+_MANY = 32
+"""For fewer fits in a batch the loop is not worth compiling."""
 _BLOCK, _MOST_BLOCKS = 16, 16
 """Rows of noise, each with its negative, that are evaluated together, and how many of them."""
 
 
-def takes(objective: Objective, memory: Memory) -> bool:
-    """Whether the compiled loop can do this round, and is worth compiling."""
-    density, num_rows = objective.density, objective.half.shape[1]
-    return (
-        density.is_cheap
-        and density.num_lanes >= _LANES
-        and num_rows <= _BLOCK * _MOST_BLOCKS
-        and isinstance(memory, Dense)
-    )
+class CompiledLoop:
+    """Does what `vicheck.vi.quasi_newton.minimise` does with an objective, from x = 0."""
 
+    def __init__(self, density: Density) -> None:
+        self.density = density
+        self._code: Any = None
 
-def minimise_compiled(
-    objective: Objective,
-    x: Floats,
-    *,
-    tolerance: Floats,
-    max_evaluations: int,
-    longest: Floats,
-    memory: Dense,
-) -> Minimum:
-    """Do what `vicheck.vi.quasi_newton.minimise` does, from x = 0."""
-    del x
-    density, lanes = objective.density, objective.lanes
-    anchor, directions = objective.chart.anchors_and_directions()
-    count, num_rows, noise_dim = objective.half.shape
-    rounds = Lane(
-        anchor=anchor,
-        directions=directions,
-        half=objective.half,
-        num_blocks=np.full(count, num_rows // _BLOCK),
-        excess=_excess(objective),
-        tolerance=np.broadcast_to(tolerance, count),
-        max_evaluations=np.full(count, max_evaluations),
-        inverse=memory.inverse,
-        num_pairs=memory.num_pairs,
-    )
-    ends = []
-    for start in range(0, count, _LANES):
+    def takes(self, objective: Objective, memory: Memory) -> bool:
+        """Whether the loop can do this round, and is worth compiling."""
+        return (
+            self.density.is_cheap
+            and self.density.num_lanes >= _MANY
+            and objective.half.shape[1] <= _BLOCK * _MOST_BLOCKS
+            and isinstance(memory, Dense)
+        )
+
+    def __call__(
+        self,
+        objective: Objective,
+        *,
+        tolerance: Floats,
+        max_evaluations: int,
+        longest: Floats,
+        memory: Dense,
+    ) -> Minimum:
+        """Minimise the objective of each fit."""
+        lanes, (count, num_rows, _) = objective.lanes, objective.half.shape
+        anchor, directions = objective.chart.anchors_and_directions()
+        rounds = Lane(
+            anchor=anchor,
+            directions=directions,
+            half=objective.half,
+            num_blocks=np.full(count, num_rows // _BLOCK),
+            excess=_excess(objective),
+            tolerance=tolerance,
+            max_evaluations=np.full(count, max_evaluations),
+            inverse=memory.inverse,
+            num_pairs=memory.num_pairs,
+        )
+        parts = [self._end(rounds, lanes, i, longest) for i in range(0, count, _LANES)]
+        end = State(*(np.concatenate(each)[:count] for each in zip(*parts, strict=True)))
+        self.density.num_evaluations[lanes] += end.num_evaluations * 2 * num_rows
+        return Minimum(
+            end.x,
+            end.value,
+            end.gradient,
+            end.num_evaluations,
+            end.stalled,
+            Dense(end.inverse, end.num_pairs),
+        )
+
+    def _end(self, rounds: Lane, lanes: Lanes, start: int, longest: Floats) -> State:
+        """Return where some of the fits end; JAX returns before the numbers are there."""
         check_interrupt()
-        some = np.minimum(np.arange(start, start + _LANES), count - 1)
-        own, shared = density.data_of(lanes[some])
-        part = jax.tree.map(lambda leaf: leaf[some], rounds)  # noqa: B023
+        wanted = np.arange(start, start + _LANES)
+        some = np.minimum(wanted, len(lanes) - 1)
+        part = jax.tree.map(lambda leaf: leaf[some], rounds)
+        _, num_rows, noise_dim = part.half.shape
         half = np.zeros((_LANES, _MOST_BLOCKS * _BLOCK, noise_dim))
         half[:, :num_rows] = part.half
         part = part._replace(
             half=half.reshape(_LANES, _MOST_BLOCKS, _BLOCK, noise_dim),
-            max_evaluations=np.where(np.arange(start, start + _LANES) < count, max_evaluations, 0),
+            max_evaluations=np.where(wanted < len(lanes), part.max_evaluations, 0),
         )
-        ends.append(_minimise_each(density.program, part, longest, own, shared))
-    end = State(*(np.concatenate(parts)[:count] for parts in zip(*ends, strict=True)))
-    density.num_evaluations[lanes] += end.num_evaluations * 2 * num_rows
-    return Minimum(
-        end.x,
-        end.value,
-        end.gradient,
-        end.num_evaluations,
-        end.stalled,
-        Dense(end.inverse, end.num_pairs),
-    )
+        args = (part, longest, *self.density.data_of(lanes[some]))
+        if self._code is None:  # looked up once
+            self._code = _minimise_each.prepared(self.density.program, *args)  # type: ignore[attr-defined]
+        end: State = self._code(*args)
+        return end
 
 
 def _excess(objective: Objective) -> Floats:
