@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-large test-processors test-wheel lint types bench bench-fit bench-vsbc accuracy coverage fuzz soak paper horseshoe-nuts docs clean
+.PHONY: help demo test test-all test-large test-processors test-wheel lint types bench bench-fit bench-vsbc accuracy coverage auto-draws fuzz soak paper horseshoe-nuts docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -45,6 +45,8 @@ types: $(VENV)/.dev  ## type check of src
 docs: $(VENV)/.dev  ## build the documentation in site/, strictly
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+bench-fit bench-vsbc accuracy: export VICHECK_CACHE = off  # times of compiling are those of a first run
+
 bench: $(VENV)/.bench  ## speed against peers, written to docs/
 	$(BIN)/python benchmarks/psis.py
 
@@ -67,6 +69,9 @@ horseshoe-nuts: $(VENV)/.dev  ## NUTS for the paper's Figure 7, once; DATA= for 
 
 coverage: $(VENV)/.run  ## coverage of khat's interval by simulation, written to docs/
 	$(BIN)/python benchmarks/khat_coverage.py
+
+auto-draws: $(VENV)/.run  ## how often checks that stop early are wrong, written to docs/
+	$(BIN)/python benchmarks/auto_draws.py
 
 soak: $(VENV)/.dev  ## disturb runs at random moments (kill, Ctrl-C, full disk, ...), written to docs/
 	$(BIN)/python benchmarks/soak.py

@@ -38,6 +38,7 @@ RESULTS = ROOT / "benchmarks" / "fit.json"
 PAGE = ROOT / "docs" / "fit-benchmarks.md"
 PROBLEMS = ("eight_schools_centred", "eight_schools_noncentred", "logistic", "linear")
 HORSESHOE_SEEDS = 5
+NUMS_QUANTITIES = (1, 10, 200, 14_000)
 VERSIONS = ("jax", "numpyro", "blackjax", "pymc", "optax", "numpy")
 
 
@@ -170,31 +171,83 @@ def horseshoe_child(data: Path) -> None:
     }))  # fmt: skip
 
 
-def checking(options: Any) -> list[dict[str, Any]]:
+def checking(options: Any) -> dict[str, Any]:
     """Compare a check of 1e5 draws with the bare evaluations of the density at as many."""
     rows = []
     for name in PROBLEMS:
-        model = model_of(name)
-        fit = vicheck.fit(model)
         num_draws = 100_000 if name != "linear" else 20_000
-        bare = bare_evaluations(model, fit, num_draws)
-        bare()
-        vicheck.check(fit, num_draws=num_draws)
-        rounds = 9 if name != "linear" else 3
-        pairs = [
-            (seconds_of(bare), seconds_of(lambda: vicheck.check(fit, num_draws=num_draws)),
-             seconds_of(lambda: vicheck.check(fit, num_draws=num_draws).moments))
-            for _ in range(rounds)
-        ]  # fmt: skip
-        rows.append({
-            "problem": name, "num_draws": num_draws,
-            "bare": statistics.median(p[0] for p in pairs),
-            "check": statistics.median(p[1] for p in pairs),
-            "with_moments": statistics.median(p[2] for p in pairs),
-            "ratio": statistics.median(p[1] / p[0] for p in pairs),
-            "ratio_with_moments": statistics.median(p[2] / p[0] for p in pairs),
-        })  # fmt: skip
-    return rows
+        rounds = 25 if name.startswith("eight_schools") else 3
+        costs = cost_of_check(vicheck.fit(model_of(name)), num_draws, rounds)
+        rows.append({"problem": name} | costs)
+    return {"problems": rows, "quantities": [cost_of_quantities(n) for n in NUMS_QUANTITIES]}
+
+
+def cost_of_check(fit: Any, num_draws: int, rounds: int) -> dict[str, Any]:
+    """Return medians of times, and of ratios to the evaluations just before."""
+    bare = bare_evaluations(fit.model, fit, num_draws)
+    calls = {
+        "bare": bare,
+        "drawn": lambda: (draw_noise(fit, num_draws), bare()),
+        "check": lambda: vicheck.check(fit, num_draws=num_draws),
+        "with_moments": lambda: vicheck.check(fit, num_draws=num_draws).moments,
+    }
+    for call in calls.values():
+        call()
+    runs = [{name: seconds_of(call) for name, call in calls.items()} for _ in range(rounds)]
+    row: dict[str, Any] = {"num_draws": num_draws}
+    row |= {name: statistics.median(run[name] for run in runs) for name in calls}
+    for name in ("check", "with_moments"):
+        for base in ("bare", "drawn"):
+            row[f"{name}/{base}"] = statistics.median(run[name] / run[base] for run in runs)
+    return row
+
+
+def draw_noise(fit: Any, num_draws: int) -> None:
+    """Draw as many normal numbers as a check needs, in chunks of its size, one after the other."""
+    from vicheck.evaluation import chunk_size, width_of
+
+    chunk = chunk_size(num_draws, width_of(fit.model))
+    for index in range(-(-num_draws // chunk)):
+        fit.q.draw_noise(np.random.default_rng((0, index)), chunk)
+
+
+def cost_of_quantities(num_quantities: int) -> dict[str, Any]:
+    """Time the table of moments alone, by the compiled code and by plain NumPy."""
+    from vicheck.checking.moments import moments_table
+    from vicheck.evaluation import kept_draws
+    from vicheck.stats.estimates import expectation, importance_log_weights, plain_log_weights
+    from vicheck.stats.products import khats_by_numpy
+    from vicheck.stats.psis import psis_quietly
+
+    num_draws = kept_draws(100_000, num_quantities)
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(num_draws, num_quantities))
+    log_ratios = 0.2 * values[:, 0] ** 2 + rng.normal(size=num_draws)
+    smoothed = psis_quietly(log_ratios)
+    names = tuple(map(str, range(num_quantities)))
+    ways = (plain_log_weights(num_draws), importance_log_weights(log_ratios), smoothed.log_weights)
+
+    def plainly() -> None:
+        for start in range(0, num_quantities, 100):
+            block = values[:, start : start + 100]
+            center = [expectation(block, each).mean for each in ways][-1]
+            khats_by_numpy(block, center, log_ratios, None)
+
+    def table() -> None:
+        moments_table(values, log_ratios, smoothed, names)
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    table()
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    rounds = 9 if num_quantities < 1000 else 3
+    return {
+        "num_quantities": num_quantities, "num_draws": num_draws,
+        "seconds": statistics.median(seconds_of(table) for _ in range(rounds)),
+        "numpy_seconds": statistics.median(seconds_of(plainly) for _ in range(rounds // 3)),
+        "values_gib": values.nbytes / 2**30,
+        "pass_seconds": statistics.median(seconds_of(values.sum) for _ in range(rounds)),
+        "more_gib": (after - before) / 2**20,
+    }  # fmt: skip
 
 
 def bare_evaluations(model: Any, fit: Any, num_draws: int) -> Callable[[], None]:
@@ -329,24 +382,48 @@ def write_horseshoe(row: dict[str, Any]) -> list[str]:
     ]
 
 
-def write_checking(rows: list[dict[str, Any]]) -> list[str]:
+def write_checking(results: dict[str, Any]) -> list[str]:
     lines = [
         "## What a check costs beyond the density",
         "",
-        "`bare` evaluates the density at draws that are there already; `check` draws them, adds",
-        "the density of q, PSIS, khat's growth, the gradient test and every quantity; the table",
-        "of moments is computed when first asked for.",
+        "`bare` evaluates the density at draws that are there already; `drawn` makes the normal",
+        "numbers for them first. `check` does both and adds the density of q, PSIS, khat's growth,",
+        "the gradient test and every quantity; the table of moments, with a khat for every",
+        "quantity, is computed when first asked for. Ratios to `bare` and to `drawn`.",
         "",
-        "| problem | draws | bare | check | ratio | check and moments | ratio |",
+        "| problem | draws | bare | drawn | check | ratios | check and moments | ratios |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in results["problems"]:
+        times = [f"{1e3 * row[name]:.0f}" for name in ("bare", "drawn", "check", "with_moments")]
+        ratios = [
+            f"{row[f'{name}/bare']:.1f}, {row[f'{name}/drawn']:.1f}"
+            for name in ("check", "with_moments")
+        ]
+        cells = [row["problem"], row["num_draws"], *times[:3], ratios[0], times[3], ratios[1]]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    lines += [
+        "",
+        "The table of moments alone, for normal quantities and as many draws as are kept of 1e5.",
+        "*One pass* sums all values once: no code can be faster. *Plain NumPy* computes the same",
+        "means, sds, errors and khats by the functions that the tests compare with.",
+        "",
+        "| quantities | draws | values, GiB | one pass | moments | plain NumPy | ratio |",
         "|---|---|---|---|---|---|---|",
     ]
-    for row in rows:
+    for row in results["quantities"]:
         lines.append(
-            f"| {row['problem']} | {row['num_draws']} | {1e3 * row['bare']:.0f} | "
-            f"{1e3 * row['check']:.0f} | {row['ratio']:.2f} | {1e3 * row['with_moments']:.0f} | "
-            f"{row['ratio_with_moments']:.2f} |"
+            f"| {row['num_quantities']} | {row['num_draws']} | {row['values_gib']:.3f} | "
+            f"{1e3 * row['pass_seconds']:.1f} | {1e3 * row['seconds']:.1f} | "
+            f"{1e3 * row['numpy_seconds']:.0f} | {row['numpy_seconds'] / row['seconds']:.0f} |"
         )
-    return lines
+    most = results["quantities"][-1]
+    return [
+        *lines,
+        "",
+        f"For {most['num_quantities']} quantities the table needs {most['more_gib']:.2f} GiB of "
+        "memory beyond the values themselves.",
+    ]
 
 
 def write_growth(rows: list[dict[str, Any]]) -> list[str]:

@@ -535,8 +535,7 @@ def main() -> None:
     options = parser.parse_args()
     warnings.filterwarnings("ignore", message=".*fork")
     with tempfile.TemporaryDirectory() as directory:
-        os.environ["JAX_COMPILATION_CACHE_DIR"] = f"{directory}/xla"
-        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+        os.environ["XDG_CACHE_HOME"] = directory
         import vicheck.calibration.run
         import vicheck.checking.run
         import vicheck.cli.commands

@@ -15,8 +15,9 @@ import numpy as np
 from jax import lax
 
 from vicheck.errors import ModelError
-from vicheck.runtime.compiling import Traced, compiled
+from vicheck.runtime.compiling import compiled
 from vicheck.runtime.jax_settings import double_precision
+from vicheck.runtime.tracing import Traced, abstract_key, abstract_vector
 
 __all__ = [
     "Model",
@@ -66,7 +67,7 @@ class Program(Traced, abc.ABC):
 
     def traces(self, use: str, data: Data) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Return one of the functions below, and shapes of arguments for it."""
-        z, key = jax.ShapeDtypeStruct((self.dim,), np.float64), jax.random.key(0)  # type: ignore[no-untyped-call]
+        z, key = abstract_vector(self.dim), abstract_key()
         arguments: dict[str, tuple[Any, ...]] = {
             "log_density_of_minibatch": (z, data, key),
             "replicate": (key, z, data),
@@ -145,7 +146,7 @@ class Program(Traced, abc.ABC):
     def without_observations(self, data: Data) -> Data:
         """Return data with zeros for all that is observed: what simulations are conditioned on."""
         self.require_simulation()
-        _, drawn = jax.eval_shape(self.simulate, jax.random.key(0), data)
+        _, drawn = jax.eval_shape(self.simulate, abstract_key(), data)
         return data | jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), drawn)
 
 
@@ -208,11 +209,8 @@ class Model:
         """Log joint density at z, shape ``(d,)``, or at each row of z, shape ``(..., d)``."""
         z = self._as_rows(z)
         with double_precision():
-            return np.asarray(
-                _log_densities(self.program, z.reshape(-1, self.dim), self.data).reshape(
-                    z.shape[:-1]
-                )
-            )[()]
+            values = _log_densities(self.program, z.reshape(-1, self.dim), self.data)
+        return np.asarray(values).reshape(z.shape[:-1])[()]
 
     def constrain(self, z: Any) -> dict[str, np.ndarray]:
         """Return parameters and derived quantities at z, or at each row of z."""
@@ -243,8 +241,8 @@ class Model:
         """
         self.program.require_simulation()
         with double_precision():
-            z, simulated = simulate_many(self.program, np.array([seed]), self.data)
-            return np.asarray(z[0]), self.data | jax.tree.map(lambda a: np.asarray(a[0]), simulated)
+            z, simulated = jax.device_get(simulate_many(self.program, np.array([seed]), self.data))
+        return z[0], self.data | jax.tree.map(lambda array: np.asarray(array[0]), simulated)
 
     def _as_rows(self, z: Any) -> np.ndarray:
         self.require_data()

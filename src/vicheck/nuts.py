@@ -7,6 +7,8 @@ NumPyro's own diagnostics do the work. What is added is the rank normalisation o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -22,6 +24,7 @@ from vicheck.model import Data, Model, Program, double_precision, is_finite, lab
 from vicheck.results.reference import Reference, blocks_of
 from vicheck.runtime.compiling import compiled
 from vicheck.runtime.interrupts import between_pieces, check_interrupt
+from vicheck.runtime.workers import in_order, require_executor
 
 __all__ = ["reference"]
 
@@ -43,6 +46,7 @@ def reference(
     num_chains: int = 4,
     seed: int = 0,
     target_accept: float = 0.9,
+    executor: Executor | None = None,
 ) -> Reference:
     """Sample the posterior with NUTS, in float64.
 
@@ -55,12 +59,16 @@ def reference(
     num_draws, num_warmup
         Draws of each chain, and steps before them in which the sampler adapts.
     num_chains
-        Chains, run one after the other. Each starts at a uniform draw from (-2, 2) in every
-        coordinate of z where the density and its gradient are finite.
+        Chains, run one after the other, or by an executor. Each starts at a uniform draw from
+        (-2, 2) in every coordinate of z where the density and its gradient are finite.
     seed
         The same seed gives the same draws.
     target_accept
         Acceptance the step size is adapted to; larger means smaller steps.
+    executor
+        Anything with the interface of `concurrent.futures.Executor`, for one chain on each of its
+        workers. The draws are the same bits wherever chains are run; the chain of a worker that
+        dies is run again.
 
     Raises
     ------
@@ -96,13 +104,12 @@ def reference(
         raise ValueError(f"target_accept must lie between 0 and 1, got {target_accept}")
     model = model.given(data).snapshot()
     model.require_data()
+    require_executor(executor)
     starts = _find_starts(model, num_chains, np.random.default_rng(seed))
-    with double_precision():
-        keys = jax.random.split(jax.random.key(seed), num_chains)
-        z, diverging = map(
-            np.asarray,
-            _run((model.program, num_draws, num_warmup), keys, starts, model.data, target_accept),
-        )
+    chains = _Chains(model, starts, num_draws, num_warmup, seed, target_accept)
+    numbers = range(num_chains)
+    each = map(chains.chunk, numbers) if executor is None else in_order(executor, chains, numbers)
+    z, diverging = map(np.stack, zip(*each, strict=True))
     draws = model.constrain(z)
     names = labels({name: array.shape[2:] for name, array in draws.items()})
     blocks = blocks_of(draws)
@@ -138,34 +145,57 @@ def _are_finite(program: Program, z: Any, data: Data) -> jax.Array:
     return finite
 
 
+@dataclass(frozen=True, eq=False)
+class _Chains:
+    """Chains, each a pure function of its number; it goes to workers as it is."""
+
+    model: Model
+    starts: Floats
+    num_draws: int
+    num_warmup: int
+    seed: int
+    target_accept: float
+
+    def snapshot(self) -> _Chains:
+        return replace(self, model=self.model.snapshot())
+
+    def chunk(self, index: int) -> tuple[Floats, NDArray[np.bool]]:
+        """Run one chain: z, shape ``(draws, d)``, and whether each transition diverged."""
+        check_interrupt()
+        what = (self.model.program, self.num_draws, self.num_warmup, len(self.starts))
+        which = (np.int64(self.seed), np.int64(index), self.starts[index])
+        with double_precision():
+            z, diverging = _run(what, *which, self.model.data, self.target_accept)
+            return np.asarray(z), np.asarray(diverging)
+
+
 @compiled("log_density")
 def _run(
-    what: tuple[Program, int, int], keys: jax.Array, starts: Any, data: Data, target_accept: Any
+    what: tuple[Program, int, int, int],
+    seed: Any,
+    index: Any,
+    start: Any,
+    data: Data,
+    target_accept: Any,
 ) -> tuple[jax.Array, jax.Array]:
-    """Return z, shape ``(chains, draws, d)``, and whether each transition diverged."""
-    program, num_draws, num_warmup = what
+    """Return z of one of several chains, shape ``(draws, d)``, and which transitions diverged."""
+    program, num_draws, num_warmup, num_chains = what
 
     def energy(z: jax.Array) -> jax.Array:
         return -program.log_density(z, data)
 
-    def run_chain(key_and_start: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        key, start = key_and_start
-        begin, advance = hmc(potential_fn=energy, algo="NUTS")
+    begin, advance = hmc(potential_fn=energy, algo="NUTS")
 
-        def draw(state: Any, num_steps: jax.Array) -> Any:
-            state = lax.fori_loop(0, num_steps, lambda _, state: advance(state), state)
-            return state, (state.z, state.diverging)
+    def draw(state: Any, num_steps: jax.Array) -> Any:
+        state = lax.fori_loop(0, num_steps, lambda _, state: advance(state), state)
+        return state, (state.z, state.diverging)
 
-        # Warm-up comes with the first draw, so that compiled code holds the sampler once.
-        num_steps = jnp.ones(num_draws, int).at[0].add(num_warmup)
-        state = begin(start, num_warmup, target_accept_prob=target_accept, rng_key=key)
-        draws: tuple[jax.Array, jax.Array] = lax.scan(draw, state, num_steps)[1]
-        return draws
-
-    # One chain after the other: side by side they would wait for the longest tree among them,
-    # and take three times as long to compile.
-    chains: tuple[jax.Array, jax.Array] = lax.map(run_chain, (keys, starts))
-    return chains
+    # Warm-up comes with the first draw, so that compiled code holds the sampler once.
+    num_steps = jnp.ones(num_draws, int).at[0].add(num_warmup)
+    key = jax.random.split(jax.random.key(seed), num_chains)[index]
+    state = begin(start, num_warmup, target_accept_prob=target_accept, rng_key=key)
+    draws: tuple[jax.Array, jax.Array] = lax.scan(draw, state, num_steps)[1]
+    return draws
 
 
 def _rhat(draws: Floats) -> Floats:

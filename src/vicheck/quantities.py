@@ -22,7 +22,7 @@ import numpy as np
 
 from vicheck.errors import ArgumentError, ModelError, not_in_jax
 from vicheck.model import Data, Model, Program, labels
-from vicheck.runtime.compiling import Traced
+from vicheck.runtime.tracing import Traced, abstract_vector
 
 __all__ = [
     "LIKELIHOOD",
@@ -304,7 +304,7 @@ def _spelled(name: Any) -> Any:
 def _shapes(model: Model, data: Data) -> dict[str, tuple[int, ...]]:
     """Return shapes of the parameters, in the model's order, and of what is derived from them."""
     program = model.program
-    values = jax.eval_shape(program.constrain, jnp.zeros(model.dim), data)
+    values = jax.eval_shape(program.constrain, abstract_vector(model.dim), data)
     first = [name for name, _ in program.layout if name in values]
     order = first + [name for name in values if name not in first]
     return {name: tuple(values[name].shape) for name in order}
@@ -348,6 +348,6 @@ def _of_functions(
 def has_likelihood(program: Program, dim: int, data: Data) -> bool:
     """Whether a program knows the likelihood of its data."""
     try:
-        return bool(jax.eval_shape(program.log_likelihood, jnp.zeros(dim), data))
+        return bool(jax.eval_shape(program.log_likelihood, abstract_vector(dim), data))
     except ModelError:
         return False

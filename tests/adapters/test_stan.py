@@ -226,7 +226,7 @@ def test_any_object_with_the_interface_of_bridgestan():
 
 
 def test_the_bridge_itself_has_the_interface_of_bridgestan():
-    bridge = Bridge(str(compile_program(PROGRAM)), as_json(SCHOOLS | {"centred": 1}))
+    bridge = Bridge(str(compile_program(PROGRAM)), SCHOOLS | {"centred": 1})
     model = vicheck.from_stan(bridge)
     assert model.log_density(POINTS[0]) == stan_model(1).log_density(POINTS[0])
     value, gradient = bridge.log_density_gradient(POINTS[0])
@@ -271,7 +271,7 @@ def test_data_from_a_file(tmp_path):
 
 
 def test_a_point_that_stan_rejects_has_no_density():
-    bridge = Bridge(str(compile_program(PROGRAM)), as_json(SCHOOLS | {"centred": 1}))
+    bridge = Bridge(str(compile_program(PROGRAM)), SCHOOLS | {"centred": 1})
     values, gradients = bridge.log_density_gradients(np.full((1, 10), -1e4))  # tau is 0
     assert values[0] == -np.inf
     assert np.isnan(gradients).all()

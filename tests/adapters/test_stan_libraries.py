@@ -25,7 +25,7 @@ OPEN = "others could write to"
 def cache(monkeypatch, tmp_path):
     """A cache directory, and a compiler that takes no time."""
 
-    def quick(path, code, directory):
+    def quick(path, code, directory, report):
         library = directory / "program.so"
         library.write_bytes(OURS)
         return library
@@ -116,11 +116,11 @@ def test_a_library_that_others_could_have_written_does_not_run(tmp_path):
     compiled.chmod(0o700)
     tmp_path.chmod(0o777)
     with pytest.raises(ModelError, match="others could have written it"):
-        Bridge(str(compiled), "{}")
+        Bridge(str(compiled), {})
     assert not marker.exists()
     tmp_path.chmod(0o700)
     with pytest.raises(AttributeError, match="vicheck_message"):  # it is no Stan program
-        Bridge(str(compiled), "{}")
+        Bridge(str(compiled), {})
     assert marker.exists()
 
 

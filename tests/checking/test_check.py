@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import vicheck
-from vicheck import evaluation
 from vicheck.errors import InputFileError
 from vicheck.paper import models
 
@@ -133,7 +132,7 @@ def test_quantities_by_name_and_by_function(noncentred):
 def test_memory_is_bounded(noncentred, monkeypatch):
     fit = vicheck.fit(noncentred)
     whole = vicheck.check(fit, num_draws=20_000)
-    monkeypatch.setattr(evaluation, "_KEPT_BYTES", 8 * 18 * 3000)
+    monkeypatch.setattr("vicheck.evaluation.sizes._KEPT_BYTES", 8 * 18 * 3000)
     part = vicheck.check(fit, num_draws=20_000)
     assert part.khat == whole.khat
     assert part.values.shape == (3000, 18)

@@ -77,6 +77,28 @@ def test_what_a_model_prints_is_no_part_of_the_answer(files):
     assert done.stderr == "loaded\n"
 
 
+def test_the_number_of_draws_can_be_left_to_the_check(files):
+    model = (f"{files / 'lines.py'}:line", "--data", files / "data.npz")
+    done = call("check", *model, "--draws", "auto", "--budget", "90")
+    assert done.returncode == 0, done.stderr
+    assert "draws: the verdict can hardly change any more." in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--draws", "few"), "--draws must be a positive integer or 'auto', got 'few'"),
+        (("--draws", "0"), "--draws must be a positive integer, got 0"),
+        (("--budget", "0"), "--budget must be a positive number of seconds, got 0.0"),
+        (("--draws", "10", "--budget", "9"), "--budget does not apply to a number of draws"),
+    ],
+)
+def test_numbers_of_draws_that_cannot_be_used_are_named(options, sentence):
+    done = call("check", "no-such-file.py", *options)
+    assert done.returncode == 64
+    assert sentence in done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_an_interrupt_ends_with_a_sentence(tmp_path):

@@ -39,7 +39,7 @@ def test_the_first_page_is_one_of_documentation():
     statuses = re.search(r"Exit status:\n((?:  .*\n)+)", page)[1]
     told = {int(line.split()[0]) for line in statuses.splitlines()}
     assert told == {*EXIT_CODES.values(), 64, 66, 69, 70, 74, 130}
-    for name in ("NO_COLOR", "VICHECK_DEBUG", "JAX_COMPILATION_CACHE_DIR"):
+    for name in ("NO_COLOR", "VICHECK_DEBUG", "VICHECK_CACHE", "XDG_CACHE_HOME"):
         assert name in page
 
 

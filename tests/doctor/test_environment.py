@@ -40,20 +40,22 @@ def test_the_machine_and_its_devices():
 
 
 def test_the_cache_is_measured(monkeypatch, tmp_path):
-    (tmp_path / "below").mkdir()
-    (tmp_path / "one").write_bytes(b"12345")
-    (tmp_path / "below" / "two").write_bytes(b"123")
-    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path))
-    assert environment.cache() == {"directory": str(tmp_path), "bytes": 8, "reason": ""}
-    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "")
-    assert environment.cache() == {"directory": "", "bytes": 0, "reason": ""}
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "vicheck" / "stan").mkdir(parents=True)
+    (tmp_path / "vicheck" / "one").write_bytes(b"12345")
+    (tmp_path / "vicheck" / "stan" / "two").write_bytes(b"123")
+    found = environment.cache()
+    assert found == {"directory": str(tmp_path / "vicheck"), "bytes": 8, "reason": ""}
 
 
 def test_why_nothing_is_kept_is_said(monkeypatch, tmp_path):
-    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert environment.cache()["directory"] == str(tmp_path / "vicheck")
     (tmp_path / "vicheck").chmod(0o777)
     found = environment.cache()
     assert found["directory"] == ""
     assert f"others could write to {tmp_path / 'vicheck'}" in found["reason"]
+    monkeypatch.setenv("VICHECK_CACHE", "off")
+    found = environment.cache()
+    assert found["directory"] == ""
+    assert "VICHECK_CACHE is off" in found["reason"]

@@ -302,7 +302,7 @@ def test_memory_is_bounded(made, monkeypatch):
     args = regression_data()
     guide = fitted(linear, autoguide.AutoNormal(linear), *args, steps=10)
     monkeypatch.setattr(adapter, "TORCH_BATCHES", adapter.TORCH_BATCHES._replace(numbers=2000))
-    monkeypatch.setattr("vicheck.evaluation._KEPT_BYTES", 8 * 4 * 130)
+    monkeypatch.setattr("vicheck.evaluation.sizes._KEPT_BYTES", 8 * 4 * 130)
     sizes = []
     make = getattr(adapter, made)
     if made == "_drawn_one_by_one":

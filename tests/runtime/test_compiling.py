@@ -17,6 +17,7 @@ from vicheck.model import double_precision
 from vicheck.runtime import compiling
 from vicheck.runtime.compiling import num_compiled, num_kept
 from vicheck.runtime.computation import Computation, is_installed
+from vicheck.runtime.tracing import Traced
 
 PRIOR_SD = 1.0
 WEIGHTS = np.ones(3)
@@ -166,6 +167,21 @@ def test_equal_programs_share_code_and_compile_nothing():
     assert num_compiled() == before
 
 
+def test_models_of_numpyro_that_compute_the_same_share_code():
+    def model(shift):
+        def normal(y=None):
+            mu = numpyro.sample("mu", dist.Normal(shift, 1.0))
+            numpyro.sample("y", dist.Bernoulli(logits=mu), obs=y)
+
+        return vicheck.from_numpyro(normal, y=np.array([0, 1, 1]), observed=("y",))
+
+    first = model(0.25).log_density(np.zeros(1))
+    before = num_compiled()
+    assert model(0.25).log_density(np.zeros(1)) == first
+    assert num_compiled() == before
+    assert model(0.5).log_density(np.zeros(1)) != first
+
+
 def test_programs_that_differ_share_nothing():
     values = [
         vicheck.from_log_density(lambda z, c=c: c * jnp.sum(z), jnp.zeros(2)).log_density(
@@ -289,7 +305,7 @@ def test_a_snapshot_is_traced_once_and_pickles(monkeypatch):
     assert sent.computations == {}
 
 
-class Holding(compiling.Traced):
+class Holding(Traced):
     def __init__(self, layout):
         self.layout = layout
 

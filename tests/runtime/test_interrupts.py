@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import vicheck
-from vicheck import evaluation
 from vicheck.adapters.host_calls import call_on_host
+from vicheck.evaluation import drawing
 from vicheck.results.status import FitStatus
 from vicheck.runtime.interrupts import at_once, between_pieces, check_interrupt, piece, presses
 
@@ -208,7 +208,7 @@ def test_an_interrupted_fit_is_returned_as_it_stands():
 def test_a_check_ends_between_chunks_of_draws(monkeypatch):
     model = vicheck.from_log_density(lambda x: -jnp.sum(x**2) / 2, np.zeros(2))
     fit = vicheck.fit(model, num_starts=1)
-    inner, chunks = evaluation._evaluate, []
+    inner, chunks = drawing._evaluate, []
 
     def evaluated(*arguments):
         chunks.append(1)
@@ -216,7 +216,7 @@ def test_a_check_ends_between_chunks_of_draws(monkeypatch):
             press()
         return inner(*arguments)
 
-    monkeypatch.setattr(evaluation, "_evaluate", evaluated)
+    monkeypatch.setattr(drawing, "_evaluate", evaluated)
     with pytest.raises(KeyboardInterrupt):
         vicheck.check(fit, num_draws=100_000)
     assert len(chunks) == 2

@@ -63,9 +63,9 @@ def test_khat_of_h_times_r_is_that_of_loo(loo, theta, log_ratios, name, power):
 
 def test_khat_of_a_tail_below_zero_is_that_of_loo(loo, theta, log_ratios):
     """The right tail of -theta^2 r ends at zero: its khat is negative, and the left one counts."""
-    from vicheck.stats.estimates import _signed_khat
+    from vicheck.stats.products import signed_khat
 
-    khat = _signed_khat(-(theta**2), log_ratios, loo["tail_length"])
+    khat = signed_khat(-(theta**2), log_ratios, loo["tail_length"])
     assert khat == pytest.approx(loo["square"]["khat_left"], abs=1e-9)
 
 

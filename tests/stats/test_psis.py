@@ -225,7 +225,9 @@ def test_constants_of_the_compiled_code_are_those_of_the_rest():
 
     for name in ("PRIOR_SHAPE", "PRIOR_WEIGHT", "MAX_LOG_SPREAD"):
         assert getattr(rows_compiled, name) == getattr(gpd, name)
-    for name in ("OK", "TIED_AT_MAXIMUM", "TIED_AT_CUTOFF", "TOO_FEW_POSITIVE"):
+    assert smoothing.ROUNDING == rows_compiled.ROUNDING
+    for name in ("OK", "CONSTANT", "TIED_AT_MAXIMUM", "TIED_AT_CUTOFF", "TOO_FEW_POSITIVE",
+                 "NOT_FINITE"):  # fmt: skip
         assert getattr(rows_compiled, name) == vicheck.PsisStatus[name].code
 
 

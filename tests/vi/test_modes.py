@@ -7,12 +7,12 @@ import pytest
 import vicheck
 from vicheck.draws import Approximation
 from vicheck.model import double_precision
+from vicheck.vi.density import Density
 from vicheck.vi.families.mean_field import MeanField
 from vicheck.vi.modes import (
     MAX_EVALUATIONS,
     Place,
     climb_from_starts,
-    compile_search,
     is_far,
     random_starts,
     search_beyond,
@@ -107,12 +107,11 @@ def test_bad_arguments(model, case):
 
 
 def test_a_climb_that_does_not_arrive_is_nan():
-    """Up a slope without an end; and from a start of NaN, with which the search is compiled."""
+    """Up a slope without an end; and from a start of NaN."""
     model = vicheck.from_log_density(lambda x: jnp.sum(x) + 0.0 * jnp.sum(x**2), np.zeros(2))
     starts = np.array([[0.0, 0.0], [np.nan, 1.0]])
     with double_precision():
-        ends = np.asarray(climb_from_starts(model.program, starts, np.ones(2), {}))
-        compile_search(model.program, 2, np.ones(2), {})
+        ends = climb_from_starts(Density(model.program, {}, {}), starts, np.ones(2))
     assert np.isnan(ends).all()
     assert MAX_EVALUATIONS == 60  # as the docstring of search_modes says
 
@@ -122,7 +121,7 @@ def test_climbs_along_directions_and_along_axes_end_at_the_same_mode(model):
     turned = SD * np.array([[0.8, -0.6], [0.6, 0.8]])
     with double_precision():
         for directions in (np.full(2, SD), turned):
-            ends = climb_from_starts(model.program, starts, directions, {})
+            ends = climb_from_starts(Density(model.program, {}, {}), starts, directions)
             np.testing.assert_allclose(ends, CENTRES[1:], atol=0.05)
 
 

@@ -15,11 +15,9 @@ from types import ModuleType
 from typing import Any
 
 from vicheck.errors import InputFileError
+from vicheck.runtime.workers import PROGRAM_PREFIX
 
-__all__ = ["PROGRAM_PREFIX", "load_model_function"]
-
-PROGRAM_PREFIX = "vicheck_program_"
-"""Names of the modules that files are loaded as begin like this."""
+__all__ = ["load_model_function"]
 
 _DEFAULT_NAME = "model"
 

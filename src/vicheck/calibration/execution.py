@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import pickle
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from dataclasses import replace
-from functools import lru_cache, partial
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 
-from vicheck.adapters.model_files import PROGRAM_PREFIX
 from vicheck.calibration.store import Store
 from vicheck.calibration.work import Arrays, Work
 from vicheck.runtime.compiling import is_large
-from vicheck.runtime.interrupts import between_pieces, check_interrupt, piece, presses
+from vicheck.runtime.interrupts import check_interrupt, presses
+from vicheck.runtime.workers import as_they_end, ended
 from vicheck.stats.smoothing import num_cores
 
 __all__ = ["compute_chunks"]
 
 Notify = Callable[[int], None]
-T = TypeVar("T")
 
 _WAIT = 0.5
 """Seconds between checks for chunks that another process is working on."""
-_LOOK = 0.2
-"""Seconds between checks for Ctrl-C, which does not end a wait."""
 
 
 def compute_chunks(
@@ -74,8 +67,8 @@ def _in_this_process(
     pool = ThreadPoolExecutor(1 if large else num_cores() + 1, "vicheck")
     try:
         futures = {pool.submit(compute, index): index for index in missing}
-        for future in _as_completed(futures):
-            yield futures[future], future.result()
+        for done in ended(futures):
+            yield from ((futures[future], future.result()) for future in done)
     finally:  # threads notice a first Ctrl-C soon; after a second nobody waits for them
         pool.shutdown(wait=presses() == 1, cancel_futures=True)
 
@@ -108,77 +101,22 @@ def _by_executor(
     executor: Executor, work: Work, missing: list[int], store: Store | None
 ) -> Iterator[tuple[int, Arrays | None]]:
     """Compute chunks by an executor; this process writes them to the store."""
-    payload = _pack(work)
-    futures: dict[Future[Arrays], int] = {}
     held: set[int] = set()
-    try:
+
+    def claimed() -> Iterator[int]:
         for index in missing:
             if store is None or store.claim(index):
                 held.add(index)
-                futures[executor.submit(_run_packed, payload, index)] = index
-        for future in _as_completed(futures):
-            index = futures[future]
-            with piece():  # Ctrl-C reaches processes on this machine too, and breaks their pool
-                arrays = future.result()
+                yield index
+
+    try:
+        for index, arrays in as_they_end(executor, work, claimed()):
             if store is not None:
                 store.write(index, arrays)
                 store.release(index)
-                held.discard(index)
+            held.discard(index)
             yield index, arrays
     finally:
-        for future in futures:
-            future.cancel()
         if store is not None:
             for index in held:
                 store.release(index)
-
-
-def _as_completed(futures: Iterable[Future[T]]) -> Iterator[Future[T]]:
-    """Yield futures as they end, whatever library they come from.
-
-    Dask's futures are not those of `concurrent.futures`, whose `wait` takes only its own.
-    """
-    waiting = list(futures)
-    ours = all(isinstance(future, Future) for future in waiting)
-    while waiting:
-        check_interrupt()
-        if ours:
-            wait(waiting, _LOOK, FIRST_COMPLETED)
-        ended = [future for future in waiting if future.done()]
-        yield from ended
-        waiting = [future for future in waiting if future not in ended]
-        if waiting and not ended and not ours:
-            time.sleep(0.01)
-
-
-def _pack(work: Work) -> bytes:
-    """Return the work as bytes that a worker can read."""
-    try:
-        import cloudpickle  # type: ignore[import-untyped]
-    except ImportError:
-        dump: Callable[[Any], bytes] = pickle.dumps
-    else:
-        dump = cloudpickle.dumps
-        # Files named on the command line are not modules that a worker could import.
-        for name, module in list(sys.modules.items()):
-            if name.startswith(PROGRAM_PREFIX):
-                cloudpickle.register_pickle_by_value(module)
-    try:
-        return dump(work)
-    except Exception as error:  # pickle raises almost anything
-        raise TypeError(
-            f"the model, quantities or fit cannot be sent to workers ({error}): define their "
-            "functions at the top of a module, or install cloudpickle"
-        ) from error
-
-
-@lru_cache(maxsize=2)
-def _unpack(payload: bytes) -> Work:
-    # Cached, so that what it computes is traced only once.
-    work: Work = pickle.loads(payload)
-    return replace(work, model=work.model.snapshot())
-
-
-def _run_packed(payload: bytes, index: int) -> Arrays:
-    with between_pieces():
-        return _unpack(payload).chunk(index)

@@ -11,6 +11,7 @@ import numpy as np
 from vicheck.errors import ArgumentError
 from vicheck.model import Model
 from vicheck.quantities import Quantities
+from vicheck.runtime.workers import require_executor
 from vicheck.vi.families.registry import family_names, kind_of, richer_than
 from vicheck.vi.solvers.deterministic.solver import Deterministic
 from vicheck.vi.solvers.registry import make_solver, solver_names
@@ -85,11 +86,7 @@ def refuse_unsuitable(
     if time_limit is not None and not time_limit > 0.0:
         problem = f"must be a positive number of seconds, got {time_limit!r}"
         raise ArgumentError("time_limit", problem)
-    if executor is not None and not callable(getattr(executor, "submit", None)):
-        raise TypeError(
-            "executor must be an Executor of concurrent.futures, or have its methods, got "
-            f"{type(executor).__name__}"
-        )
+    require_executor(executor)
     if fit is None:
         return
     if not callable(fit):

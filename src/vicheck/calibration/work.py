@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +24,7 @@ from vicheck.results.run_settings import RunSettings
 from vicheck.results.status import FitStatus
 from vicheck.runtime.compiling import Recent
 from vicheck.runtime.processor import made_on
+from vicheck.runtime.tracing import abstract_key
 from vicheck.vi.families.family import Family
 from vicheck.vi.families.registry import Kind, kind_of
 from vicheck.vi.fitting import fit
@@ -70,6 +71,10 @@ class Work:
         """Return the numbers of the datasets of a chunk."""
         start = index * self.settings.chunk_size
         return range(start, min(start + self.settings.chunk_size, self.settings.num_datasets))
+
+    def snapshot(self) -> Work:
+        """Return a copy whose model is traced only once."""
+        return replace(self, model=self.model.snapshot())
 
     def chunk(self, index: int) -> Arrays:
         """Simulate, fit and assess the datasets of one chunk."""
@@ -186,7 +191,7 @@ class Work:
     def _placeholders(self, seeds: NDArray[np.int64]) -> Data:
         """Return zeros in the shapes of simulated data."""
         program, data = self.model.program, self.model.data
-        _, one = jax.eval_shape(program.simulate, jax.random.key(0), data)
+        _, one = jax.eval_shape(program.simulate, abstract_key(), data)
         own = jax.tree.map(lambda leaf: np.zeros((len(seeds), *leaf.shape), leaf.dtype), one)
         return own if self.centre is None else {REPLICATE: own}
 

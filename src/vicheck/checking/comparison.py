@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Executor
 from typing import Any
 
+from vicheck.checking.enough import NumDraws, require_num_draws
 from vicheck.checking.run import check, is_drawn_from
 from vicheck.errors import refuse_unused
 from vicheck.results.check import Check
 from vicheck.results.comparison import Comparison
+from vicheck.runtime.workers import require_executor
 
 __all__ = ["compare"]
 
@@ -17,8 +20,10 @@ def compare(
     candidates: Mapping[str, Any] | Iterable[Any],
     *,
     families: tuple[str, ...] | None = None,
-    num_draws: int | None = None,
+    num_draws: NumDraws = None,
     seed: int | None = None,
+    budget: float | None = None,
+    executor: Executor | None = None,
     **options: Any,
 ) -> Comparison:
     """Rank approximations by khat: fits made anywhere, and models fitted here.
@@ -36,6 +41,9 @@ def compare(
         Families to fit each model with; ``("mean_field",)`` by default. For models only.
     num_draws, seed
         As in `vicheck.check`, for candidates that can be drawn from; ``seed`` also for the fits.
+    budget, executor
+        As in `vicheck.check`, for each candidate, one after the other; ``executor`` for models and
+        for fits of vicheck's own.
     **options
         Handed to `vicheck.fit`. For models only.
 
@@ -57,6 +65,7 @@ def compare(
     'non-centred'
     """
     from vicheck.model import Model
+    from vicheck.results.fit import Fit
     from vicheck.vi.families.registry import family_names
     from vicheck.vi.fitting import fit
 
@@ -65,6 +74,8 @@ def compare(
             "candidates must be a list of fits and models, or a dictionary of them by name, got "
             f"{type(candidates).__name__}: write [candidate]"
         )
+    require_num_draws(num_draws, budget)  # before anything is fitted
+    require_executor(executor)
     if not isinstance(candidates, Mapping):
         candidates = {f"{index}": candidate for index, candidate in enumerate(candidates)}
     if not candidates:
@@ -93,20 +104,30 @@ def compare(
                 )
             subjects[label] = fit(candidate, family=family, seed=seed or 0, **options)
     drawn = [is_drawn_from(subject) for subject in subjects.values()]
+    arguments: dict[str, Any] = {"num_draws": num_draws, "seed": seed, "budget": budget}
     if not any(drawn):
         what = "draws that are there already, and no candidate can be drawn from"
-        refuse_unused({"num_draws": num_draws, "seed": seed}, what)
+        refuse_unused(arguments | {"executor": executor}, what)
+    if not any(isinstance(subject, Fit) for subject in subjects.values()):
+        what = "fits that were made elsewhere, and no candidate is a model or a fit by vicheck"
+        refuse_unused({"executor": executor}, what)
     checks = {
-        name: _checked(subject, can_draw, num_draws, seed)
+        name: _checked(subject, arguments if can_draw else {}, executor)
         for (name, subject), can_draw in zip(subjects.items(), drawn, strict=True)
     }
     return Comparison(dict(sorted(checks.items(), key=lambda item: _rank(item[1]))))
 
 
-def _checked(subject: Any, can_draw: bool, num_draws: int | None, seed: int | None) -> Check:
+def _checked(subject: Any, arguments: dict[str, Any], executor: Executor | None) -> Check:
+    from vicheck.results.fit import Fit
+
     if isinstance(subject, Check):
         return subject
-    return check(subject, num_draws=num_draws, seed=seed) if can_draw else check(subject)
+    if isinstance(subject, Fit):
+        return check(subject, executor=executor, **arguments)
+    if arguments.get("num_draws") != "auto":  # fits of other libraries have no budget otherwise
+        arguments = {name: value for name, value in arguments.items() if name != "budget"}
+    return check(subject, **arguments)
 
 
 def _rank(checked: Check) -> tuple[bool, float]:

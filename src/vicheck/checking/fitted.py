@@ -1,29 +1,107 @@
-"""What a check finds out about a fit of vicheck's own beside its draws."""
+"""The check of a fit of vicheck's own: its draws, and what is found out beside them."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.checking.enough import NumDraws, draw_enough, open_question
+from vicheck.checking.given import nan_notes
+from vicheck.results.check import Check
 from vicheck.results.convergence import Convergence, PooledModes
 from vicheck.results.provenance import Provenance, fingerprint_of_arrays, python_call, versions_of
 from vicheck.stats.divergences import divergences
+from vicheck.stats.growth import khat_growth
 from vicheck.stats.psis import psis_quietly
 
 if TYPE_CHECKING:
+    from vicheck.evaluation import Evaluated
+    from vicheck.quantities import Spec
     from vicheck.results.fit import Fit
+    from vicheck.results.reference import Reference
     from vicheck.vi.families.mixture import Mixture
 
-__all__ = ["convergence_of", "pooled_modes", "provenance_of"]
+__all__ = ["check_fit", "convergence_of", "pooled_modes", "provenance_of"]
 
 Floats = NDArray[np.float64]
 
 _LEAST_PART = 0.01
 """Of the mixture, for an optimum whose ELBO leaves it less: that is only a bound on its mass."""
+
+
+def check_fit(
+    fit: Fit,
+    num_draws: NumDraws,
+    quantities: Spec | None,
+    reference: Reference | None,
+    test_data: Mapping[str, Any] | None,
+    seed: int,
+    budget: float,
+    executor: Executor | None,
+) -> Check:
+    """Check a fit of vicheck's own; the reference is named in its provenance, and not used."""
+    from vicheck.evaluation import Evaluation
+    from vicheck.model import double_precision
+    from vicheck.quantities import reported_quantities
+
+    fit = replace(fit, model=fit.model.snapshot())
+    start = time.perf_counter()
+    with double_precision():
+        reported = reported_quantities(fit.model, quantities)
+        evaluation = Evaluation(fit.model, fit.q, reported, seed, executor)
+        mixed: dict[int, PooledModes | None] = {}
+
+        def pooled(log_q: Floats) -> PooledModes | None:
+            if len(log_q) not in mixed:
+                mixed[len(log_q)] = pooled_modes(fit, log_q, seed, executor)
+            return mixed[len(log_q)]
+
+        def open_in(drawn: Evaluated) -> str:
+            log_ratios = _log_ratios(drawn)
+            smoothed = psis_quietly(log_ratios)
+            return open_question(smoothed, log_ratios, drawn.values, lambda: pooled(drawn.log_q))
+
+        drawn, notes = draw_enough(evaluation.first, num_draws, budget, open_in)
+        convergence = convergence_of(fit, seed)
+        mixture = pooled(drawn.log_q)
+    log_ratios = _log_ratios(drawn)
+    smoothed = psis_quietly(log_ratios)
+    predictive = None
+    if test_data is not None:
+        from vicheck.checking.prediction import predictive_density
+
+        predictive = predictive_density(fit.model, fit.q, test_data, seed=seed)
+    typed = _typed(quantities, reference, test_data)
+    return Check(
+        log_p=drawn.log_p,
+        log_q=drawn.log_q,
+        values=drawn.values,
+        shapes=reported.shapes,
+        names=reported.drawn_names,
+        psis=smoothed,
+        khat_growth=khat_growth(log_ratios, smoothed).to_dict(),
+        convergence=convergence,
+        pooled=mixture,
+        predictive=predictive,
+        title=f"{fit.family} fit of {fit.model.dim} parameters ({fit.solver})",
+        elbo_trace=fit.solution.elbo_trace,
+        provenance=provenance_of(fit, len(log_ratios), seed, typed),
+        notes=(*notes, *_notes_on(fit), *nan_notes(drawn.values, reported.drawn_names)),
+        seconds=fit.seconds + time.perf_counter() - start,
+        model=fit.model,
+        q=fit.q,
+    )
+
+
+def _log_ratios(drawn: Evaluated) -> Floats:
+    with np.errstate(invalid="ignore"):
+        return drawn.log_p - drawn.log_q
 
 
 def convergence_of(fit: Fit, seed: int) -> Convergence:
@@ -86,7 +164,9 @@ def provenance_of(fit: Fit, num_draws: int, seed: int, more: Mapping[str, str]) 
     )
 
 
-def pooled_modes(fit: Fit, log_q: Floats, seed: int) -> PooledModes | None:
+def pooled_modes(
+    fit: Fit, log_q: Floats, seed: int, executor: Executor | None = None
+) -> PooledModes | None:
     """Mix all optima, and estimate how much of the posterior the fit's own draws never reach."""
     from vicheck.evaluation import evaluate_draws_of
     from vicheck.vi.families.mixture import Mixture
@@ -101,7 +181,7 @@ def pooled_modes(fit: Fit, log_q: Floats, seed: int) -> PooledModes | None:
         parts = np.maximum(np.exp(elbos - elbos.max()), _LEAST_PART)
     parts /= parts.sum()
     log_p, log_mixture, of_members = evaluate_draws_of(
-        fit.model, Mixture(members, parts), _OfMembers(len(members)), len(log_q), seed
+        fit.model, Mixture(members, parts), _OfMembers(len(members)), len(log_q), seed, executor
     )
     with np.errstate(invalid="ignore", under="ignore"):
         log_ratios = log_p - log_mixture
@@ -125,3 +205,28 @@ class _OfMembers:
 
     def at(self, program: Any, q: Mixture, z: Any, data: Any) -> Any:
         return q.log_prob_of_members(z)
+
+
+def _notes_on(fit: Fit) -> tuple[str, ...]:
+    """Say so when the model is no longer what was fitted."""
+    from vicheck.model import double_precision
+
+    with double_precision():
+        now = fit.model.program.computation("log_density", fit.model.data)
+    if fit.computed is None or fit.computed == now:
+        return ()
+    return (
+        "The model has changed since it was fitted: a value that it reads is another one now. The "
+        "fit is held against the model as it is now; fit it again.",
+    )
+
+
+def _typed(quantities: Spec | None, reference: Any, test_data: Any) -> dict[str, str]:
+    """Return further arguments of a check as they would be typed."""
+    arguments = {"reference": "reference"} if reference is not None else {}
+    if test_data is not None:
+        arguments["test_data"] = "test_data"
+    if quantities is not None:
+        named = not isinstance(quantities, Mapping)
+        arguments["quantities"] = repr(list(quantities)) if named else "quantities"
+    return arguments

@@ -63,9 +63,9 @@ def check_given(draws: Draws, quantities: Spec | None) -> Check:
 
 def nan_notes(values: Floats, names: tuple[str, ...]) -> tuple[str, ...]:
     """Return a sentence on quantities that are NaN at some draws: nothing is known of them."""
-    counts = np.isnan(values).sum(axis=0)
-    if not counts.any():
+    if not np.isnan(np.min(values, initial=0.0)):
         return ()
+    counts = np.isnan(values).sum(axis=0)
     worst = int(counts.argmax())
     others = int(np.count_nonzero(counts)) - 1
     rest = f", and so are {others} more quantities at some" if others else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,12 +9,8 @@ from numpy.typing import NDArray
 
 from vicheck.judging import choose_estimate
 from vicheck.results.psis import PsisResult
-from vicheck.stats.estimates import (
-    expectation,
-    importance_log_weights,
-    khat_of,
-    plain_log_weights,
-)
+from vicheck.stats.estimates import importance_log_weights, plain_log_weights
+from vicheck.stats.moments import weighted_moments
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,9 +23,6 @@ COLUMNS = (
     "vi_mean", "vi_sd", "is_mean", "is_sd", "psis_mean", "psis_sd", "mcse", "shift", "khat", "use",
 )  # fmt: skip
 
-_BLOCK = 2**24
-"""Numbers that are worked on at a time."""
-
 
 def moments_table(
     values: Floats, log_ratios: Floats, smoothed: PsisResult, names: tuple[str, ...]
@@ -42,34 +34,17 @@ def moments_table(
     """
     import pandas as pd
 
-    weights = {
+    ways = {
         "vi": plain_log_weights(len(values)),
         "is": importance_log_weights(log_ratios),
         "psis": smoothed.log_weights,
     }
-    width = max(1, _BLOCK // len(values))
-    blocks = []
-    for start in range(0, len(names), width):
-        block = values[:, start : start + width]
-        columns: dict[str, Floats] = {}
-        for way, log_weights in weights.items():
-            if np.isnan(log_weights).any():
-                undefined = np.full(block.shape[1], np.nan)
-                columns |= {f"{way}_mean": undefined, f"{way}_sd": undefined, "mcse": undefined}
-                continue
-            estimate = expectation(block, log_weights)
-            columns |= {f"{way}_mean": estimate.mean, f"{way}_sd": estimate.sd}
-            columns["mcse"] = estimate.mcse
-        if np.isnan(smoothed.log_weights).any():
-            columns["khat"] = np.full(block.shape[1], np.nan)
-        else:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # undefined: NaN in the table says so
-                columns["khat"] = khat_of(block, log_ratios, center=columns["psis_mean"])
-        _settle_constants(block, columns)
-        blocks.append(pd.DataFrame(columns))
-    table = pd.concat(blocks, ignore_index=True)
-    table.index = pd.Index(names)
+    moments = weighted_moments(values, tuple(ways.values()), log_ratios)
+    columns: dict[str, Floats] = {"mcse": moments.mcse[-1], "khat": moments.khat}
+    for way, mean, sd in zip(ways, moments.mean, moments.sd, strict=True):
+        columns |= {f"{way}_mean": mean, f"{way}_sd": sd}
+    _settle_constants(values, columns)
+    table = pd.DataFrame(columns, pd.Index(names))
     with np.errstate(divide="ignore", invalid="ignore"):
         moved = table["psis_mean"] - table["vi_mean"]
         growth = np.log(table["psis_sd"] / table["vi_sd"])
@@ -82,12 +57,14 @@ def moments_table(
     return table[list(COLUMNS)]
 
 
-def _settle_constants(block: Floats, columns: dict[str, Floats]) -> None:
+def _settle_constants(values: Floats, columns: dict[str, Floats]) -> None:
     """Give constant quantities their value and an sd of 0, which rounding would not."""
-    constant = np.flatnonzero(block.max(axis=0) == block.min(axis=0))
-    for name, column in columns.items():
-        known = constant[np.isfinite(column[constant])]
-        column[known] = block[0, known] if name.endswith("_mean") else 0.0
+    for place in np.flatnonzero(values[0] == values[-1]):
+        value = values[0, place]
+        if (values[:, place] == value).all():
+            for name, column in columns.items():
+                if np.isfinite(column[place]):
+                    column[place] = value if name.endswith("_mean") else 0.0
 
 
 def unknown_moments(names: tuple[str, ...]) -> pd.DataFrame:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,25 +12,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vicheck.checking.fitted import convergence_of, pooled_modes, provenance_of
-from vicheck.checking.given import check_given, nan_notes
+from vicheck.checking.enough import (
+    NumDraws,
+    draw_enough,
+    open_question,
+    require_num_draws,
+)
+from vicheck.checking.fitted import check_fit
+from vicheck.checking.given import check_given
 from vicheck.draws import Draws, as_numbers
 from vicheck.errors import refuse_unused, require_count
 from vicheck.results.check import Check
 from vicheck.runtime.interrupts import between_pieces
-from vicheck.stats.growth import khat_growth
-from vicheck.stats.psis import as_vector, psis_quietly
+from vicheck.runtime.workers import require_executor
+from vicheck.stats.psis import as_vector
 
 if TYPE_CHECKING:
     from vicheck.quantities import Spec
-    from vicheck.results.fit import Fit
     from vicheck.results.reference import Reference
 
 __all__ = ["check", "check_draws", "is_drawn_from"]
 
 Floats = NDArray[np.float64]
 
-_NUM_DRAWS = 100_000
 _SEEN, _MOST_COLUMNS = 2000, 40
 """Draws, and parameters at most, with which the scale of log_q is looked at."""
 
@@ -39,11 +43,13 @@ _SEEN, _MOST_COLUMNS = 2000, 40
 def check(
     what: Any,
     *,
-    num_draws: int | None = None,
+    num_draws: NumDraws = None,
     quantities: Spec | None = None,
     reference: Reference | None = None,
     test_data: Mapping[str, Any] | None = None,
     seed: int | None = None,
+    budget: float | None = None,
+    executor: Executor | None = None,
 ) -> Check:
     """Find out whether an approximation can be trusted.
 
@@ -57,8 +63,11 @@ def check(
         check, which is read back.
     num_draws
         Draws from q: by default 100,000 for a fit of vicheck's own, and 10,000 for one of PyMC's.
-        Memory stays bounded: when quantities at all draws need more than 1 GiB, ``moments`` rest
-        on the first draws that fit, and khat on all of them. Not for draws that are there already.
+        ``"auto"`` begins with 1000 and doubles them until more can hardly change the level or the
+        column ``use``, at most to 128,000, or until the budget is used up; a note says which. The
+        default does the same where 100,000 draws would take longer than the budget. Memory stays
+        bounded: when quantities at all draws need more than 1 GiB, ``moments`` rest on the first
+        draws that fit, and khat on all of them. Not for draws that are there already.
     quantities
         What to report on: names as ArviZ prints them (``theta``, ``theta[0]``) and
         ``log_likelihood``; or a dictionary of functions, each from the dictionary of parameters of
@@ -71,7 +80,15 @@ def check(
         Held-out data with the same names as the model's: adds its log predictive density. For fits
         of vicheck's own.
     seed
-        The same seed gives the same bits; 0 by default. Not for draws that are there already.
+        The same seed gives the same bits; 0 by default. Not for draws that are there already. An
+        automatic number of draws gives the same bits as that number itself.
+    budget
+        Seconds that evaluating draws may take, after the first 1000, where their number is not
+        given; 120 by default.
+    executor
+        Anything with the interface of `concurrent.futures.Executor`, to evaluate chunks of draws:
+        for fits of vicheck's own. The check is the same bits wherever they are evaluated; a chunk
+        whose worker dies is evaluated again.
 
     Returns
     -------
@@ -93,28 +110,30 @@ def check(
     >>> bool(checked.moments.loc["tau", "shift"] > 0.1)     # VI has tau too small
     True
     """
-    from vicheck.adapters.sources import draws_of
     from vicheck.results.fit import Fit
 
-    if num_draws is not None:
-        num_draws = require_count("num_draws", num_draws)
+    number, seconds = require_num_draws(num_draws, budget)
     if seed is not None:
         seed = require_count("seed", seed, 0)
+    require_executor(executor)
     _require_reference(reference)
     if isinstance(what, Fit):
-        count = _NUM_DRAWS if num_draws is None else num_draws
-        return _check_fit(what, count, quantities, reference, test_data, seed or 0)
+        checked = check_fit(
+            what, number, quantities, reference, test_data, seed or 0, seconds, executor
+        )
+        return checked if reference is None else _with_truth(checked, reference)
+    of_drawing = {"num_draws": num_draws, "seed": seed, "budget": budget, "executor": executor}
     if _is_saved(what):
-        given = {"num_draws": num_draws, "quantities": quantities, "reference": reference}
-        refuse_unused(given | {"test_data": test_data, "seed": seed}, f"{what}, a saved check")
+        rest = {"quantities": quantities, "reference": reference, "test_data": test_data}
+        refuse_unused({**of_drawing, **rest}, f"{what}, a saved check")
         return Check.load(what)
     refuse_unused({"test_data": test_data}, "a fit that was made elsewhere")
     if isinstance(what, Draws):
-        refuse_unused({"num_draws": num_draws, "seed": seed}, "draws that are there already")
-        drawn = what
+        refuse_unused(of_drawing, "draws that are there already")
+        checked = check_given(what, quantities)
     else:
-        drawn = draws_of(what, num_draws, seed)
-    checked = check_given(drawn, quantities)
+        refuse_unused({"executor": executor}, "a fit that was made elsewhere")
+        checked = _check_elsewhere(what, number, budget, seed, quantities)
     return checked if reference is None else _with_truth(checked, reference)
 
 
@@ -170,55 +189,27 @@ def check_draws(
     return check(Draws(arrays, p, q, notes=_scale_notes(arrays, q)), quantities=quantities)
 
 
-def _check_fit(
-    fit: Fit,
-    num_draws: int,
-    quantities: Spec | None,
-    reference: Reference | None,
-    test_data: Mapping[str, Any] | None,
-    seed: int,
+def _check_elsewhere(
+    what: Any, num_draws: NumDraws, budget: float | None, seed: int | None, quantities: Spec | None
 ) -> Check:
-    """Check a fit of vicheck's own."""
-    from vicheck.evaluation import evaluate_draws_of
-    from vicheck.model import double_precision
-    from vicheck.quantities import reported_quantities
+    """Check a fit of another library, or draws in a file."""
+    from vicheck.adapters.sources import can_draw_from, draws_of
 
-    fit = replace(fit, model=fit.model.snapshot())
-    start = time.perf_counter()
-    with double_precision():
-        reported = reported_quantities(fit.model, quantities)
-        log_p, log_q, values = evaluate_draws_of(fit.model, fit.q, reported, num_draws, seed)
-        convergence = convergence_of(fit, seed)
-        pooled = pooled_modes(fit, log_q, seed)
-    with np.errstate(invalid="ignore"):
-        log_ratios = log_p - log_q
-    smoothed = psis_quietly(log_ratios)
-    predictive = None
-    if test_data is not None:
-        from vicheck.checking.prediction import predictive_density
+    if num_draws != "auto" or not can_draw_from(what):  # which names what has no effect
+        if budget is not None:
+            refuse_unused({"budget": budget}, 'anything but num_draws="auto" and fits by vicheck')
+        number: Any = num_draws
+        return check_given(draws_of(what, number, seed), quantities)
 
-        predictive = predictive_density(fit.model, fit.q, test_data, seed=seed)
-    more = _typed(quantities, reference, test_data)
-    checked = Check(
-        log_p=log_p,
-        log_q=log_q,
-        values=values,
-        shapes=reported.shapes,
-        names=reported.drawn_names,
-        psis=smoothed,
-        khat_growth=khat_growth(log_ratios, smoothed).to_dict(),
-        convergence=convergence,
-        pooled=pooled,
-        predictive=predictive,
-        title=f"{fit.family} fit of {fit.model.dim} parameters ({fit.solver})",
-        elbo_trace=fit.solution.elbo_trace,
-        provenance=provenance_of(fit, num_draws, seed, more),
-        notes=(*_notes_on(fit), *nan_notes(values, reported.drawn_names)),
-        seconds=fit.seconds + time.perf_counter() - start,
-        model=fit.model,
-        q=fit.q,
-    )
-    return checked if reference is None else _with_truth(checked, reference)
+    def first(number: int, go_on: Callable[[int], bool] | None) -> Check:
+        return check_given(draws_of(what, number, seed), quantities)
+
+    def open_in(checked: Check) -> str:
+        return open_question(checked.psis, checked.log_ratios, checked.values)
+
+    _, seconds = require_num_draws(num_draws, budget)
+    checked, notes = draw_enough(first, num_draws, seconds, open_in)
+    return replace(checked, notes=(*checked.notes, *notes))
 
 
 def _with_truth(checked: Check, reference: Reference) -> Check:
@@ -259,31 +250,6 @@ def is_drawn_from(what: Any) -> bool:
 def _is_saved(what: Any) -> bool:
     """Whether something is the path of a file that `Check.save` writes."""
     return isinstance(what, str | os.PathLike) and Path(what).suffix == ".npz"
-
-
-def _notes_on(fit: Fit) -> tuple[str, ...]:
-    """Say so when the model is no longer what was fitted."""
-    from vicheck.model import double_precision
-
-    with double_precision():
-        now = fit.model.program.computation("log_density", fit.model.data)
-    if fit.computed is None or fit.computed == now:
-        return ()
-    return (
-        "The model has changed since it was fitted: a value that it reads is another one now. The "
-        "fit is held against the model as it is now; fit it again.",
-    )
-
-
-def _typed(quantities: Spec | None, reference: Any, test_data: Any) -> dict[str, str]:
-    """Return further arguments of a check as they would be typed."""
-    arguments = {"reference": "reference"} if reference is not None else {}
-    if test_data is not None:
-        arguments["test_data"] = "test_data"
-    if quantities is not None:
-        named = not isinstance(quantities, Mapping)
-        arguments["quantities"] = repr(list(quantities)) if named else "quantities"
-    return arguments
 
 
 def _scale_notes(arrays: Mapping[str, Floats], log_q: Floats) -> tuple[str, ...]:

@@ -13,7 +13,6 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from vicheck import __version__
-from vicheck.cli.caching import keep_compiled_code, require_flags
 from vicheck.cli.failures import (
     EX_DATAERR,
     EX_IOERR,
@@ -25,6 +24,7 @@ from vicheck.cli.failures import (
 )
 from vicheck.cli.pages import Group
 from vicheck.cli.printing import show_warnings_plainly
+from vicheck.cli.xla_flags import require_flags
 from vicheck.errors import HintedError, InputFileError, MissingExtraError, ModelError, StoreError
 from vicheck.plain_text import plain, plain_lines
 from vicheck.runtime.interrupts import presses
@@ -66,9 +66,10 @@ Examples:
   $ vicheck paper run fig5 --quick
 
 Environment:
-  NO_COLOR                   if not empty: no colours
-  VICHECK_DEBUG              if not empty: as --debug
-  JAX_COMPILATION_CACHE_DIR  where compiled code is kept; if empty: nowhere
+  NO_COLOR        if not empty: no colours
+  VICHECK_DEBUG   if not empty: as --debug
+  VICHECK_CACHE   off: compiled code is not kept for the next run
+  XDG_CACHE_HOME  where it is kept, in place of ~/.cache
 
 Read on: `vicheck COMMAND --help` has the options and examples of each command; README.md and docs/
 in the source have the guides. The method is that of Yao, Vehtari, Simpson and Gelman (2018), Yes,
@@ -105,7 +106,6 @@ def main() -> NoReturn:
     debug = "--debug" in arguments or os.environ.get("VICHECK_DEBUG", "") != ""
     try:
         show_warnings_plainly()
-        keep_compiled_code()
         if arguments and arguments[0] in _COMPUTE:
             require_flags()
         code = app(

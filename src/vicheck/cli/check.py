@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -58,6 +59,7 @@ Exit status:
 Examples:
   $ vicheck check schools.py:centred --data schools.json
   $ vicheck check model.py --data data.csv --family full_rank --json
+  $ vicheck check slow.stan --data data.json --draws auto --budget 600
   $ vicheck check schools.stan --data schools.json --report page.html
   $ vicheck check output.csv --save check.npz
 """
@@ -78,8 +80,20 @@ def _check(
     family: Family = "mean_field",
     solver: Solver = "deterministic",
     draws: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Draws from q to check with.")
-    ] = 100_000,
+        str | None,
+        typer.Option(
+            metavar="N|auto",
+            help="Draws from q to check with: 100000 unless that takes too long. auto doubles "
+            "them until the verdict is settled.",
+        ),
+    ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="How long draws may take, unless their number is given. [default: 120]",
+        ),
+    ] = None,
     seed: Seed = 0,
     as_json: AsJson = False,
     report: Report = None,
@@ -87,17 +101,37 @@ def _check(
 ) -> None:
     """Load a model and its data, fit, check and print."""
     require_places(report, save)
+    number, budget = _number_of_draws(draws, budget)
     with status_line("reading") as show_status, stdout_for_the_answer():
         if Path(what).suffix in _FITS:
             _refuse_fitting_options(context, what)
             checked = _check_file(what)
         else:
-            checked = _run(what, data, observed, family, solver, draws, seed, show_status)
+            options = {"num_draws": number, "budget": budget, "seed": seed}
+            checked = _run(what, data, observed, family, solver, options, show_status)
     answer(checked, as_json=as_json, report=report, save=save)
 
 
+def _number_of_draws(
+    draws: str | None, budget: float | None
+) -> tuple[int | str | None, float | None]:
+    """Return the options as `vicheck.check` takes them, or end with a message."""
+    from vicheck.checking.enough import require_num_draws
+
+    number: int | str | None = draws
+    with suppress(ValueError):
+        number = None if draws is None else int(draws)
+    try:
+        require_num_draws(number, budget)
+    except ValueError as error:
+        fail_over_option(error, {"num_draws": "--draws", "budget": "--budget"})
+    except TypeError:
+        fail("--budget does not apply to a number of draws that is given", EX_USAGE, "leave it out")
+    return number, budget
+
+
 def _refuse_fitting_options(context: typer.Context, path: str) -> None:
-    for name in ("data", "observed", "family", "solver", "draws", "seed"):
+    for name in ("data", "observed", "family", "solver", "draws", "budget", "seed"):
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             sentence = f"--{name} goes with a model, but {path} is a fit, not a model"
@@ -146,8 +180,7 @@ def _run(
     observed: list[str] | None,
     family: str,
     solver: str,
-    draws: int,
-    seed: int,
+    options: dict[str, Any],
     show_status: ShowStatus,
 ) -> Check:
     loaded = load_model(spec, data, observed, show_status)
@@ -158,12 +191,15 @@ def _run(
 
     show_status("compiling")
     try:
-        fitted = fit(loaded, family=family, solver=solver, seed=seed, progress=show_status)
+        fitted = fit(
+            loaded, family=family, solver=solver, seed=options["seed"], progress=show_status
+        )
     except ModelError:
         raise
     except ValueError as error:  # options that do not go together
         fail_over_option(error, {"family": "--family", "solver": "--solver"})
     if fitted.status is FitStatus.INTERRUPTED:
         raise KeyboardInterrupt
-    show_status(f"checking {draws} draws")
-    return check(fitted, num_draws=draws, seed=seed)
+    number = options["num_draws"]
+    show_status(f"checking {number} draws" if isinstance(number, int) else "checking draws")
+    return check(fitted, **options)

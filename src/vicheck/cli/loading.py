@@ -104,8 +104,7 @@ def load_model(
 
         if not Path(spec).is_file():
             fail_to_read(spec, FileNotFoundError(errno.ENOENT, ""))
-        show_status("compiling the Stan program")
-        return from_stan(spec, arguments, observed=names)
+        return from_stan(spec, arguments, observed=names, progress=show_status)
     from vicheck.adapters.numpyro.models import from_numpyro
     from vicheck.model import Model
 

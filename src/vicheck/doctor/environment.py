@@ -52,14 +52,15 @@ def devices() -> list[str]:
 
 def cache() -> dict[str, str | int]:
     """Return where compiled code is kept ("" for nowhere), the bytes there, and why it is not."""
-    chosen, reason = os.environ.get("JAX_COMPILATION_CACHE_DIR"), ""
-    if chosen is None:
-        try:
-            chosen = str(private_directory("stan").parent)
-        except CacheError as error:
-            chosen, reason = "", str(error)
-    files = Path(chosen).rglob("*") if chosen else ()
-    return {"directory": chosen, "bytes": sum(map(_size, files)), "reason": reason}
+    try:
+        directory = private_directory("compiled").parent
+    except CacheError as error:
+        return {"directory": "", "bytes": 0, "reason": str(error)}
+    return {
+        "directory": str(directory),
+        "bytes": sum(map(_size, directory.rglob("*"))),
+        "reason": "",
+    }
 
 
 def _memory() -> int | None:

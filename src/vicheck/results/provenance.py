@@ -6,6 +6,7 @@ import hashlib
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -64,8 +65,12 @@ def versions_of(*libraries: str) -> dict[str, str]:
     return {"python": platform.python_version()} | installed
 
 
+@cache
 def installed_version(name: str) -> str | None:
-    """Return the version of a package, without loading it; None where it is not installed."""
+    """Return the version of a package, without loading it; None where it is not installed.
+
+    It is looked up once: that of what a process has loaded does not change.
+    """
     try:
         return version(name)
     except PackageNotFoundError:

@@ -8,7 +8,10 @@ from pathlib import Path
 
 from vicheck.errors import CacheError
 
-__all__ = ["cache_directory", "is_private", "is_safe", "private_directory"]
+__all__ = ["SWITCH", "cache_directory", "is_private", "is_safe", "private_directory"]
+
+SWITCH = "VICHECK_CACHE"
+"""Environment variable: ``off`` keeps nothing."""
 
 
 def cache_directory() -> Path | None:
@@ -19,6 +22,19 @@ def cache_directory() -> Path | None:
     if os.path.isabs(home) and os.path.isdir(home):
         return Path(home) / ".cache" / "vicheck"
     return None
+
+
+def _require_on() -> None:
+    """Raise `CacheError` if the user wants nothing to be kept."""
+    chosen = os.environ.get(SWITCH, "")
+    if chosen.lower() in ("", "on"):
+        return
+    if chosen.lower() != "off":
+        raise CacheError(
+            f"compiled code is not kept: {SWITCH} must be on or off, got {chosen!r}",
+            hint="to keep it in another directory, set XDG_CACHE_HOME",
+        )
+    raise CacheError(f"compiled code is not kept: {SWITCH} is off", hint=f"unset {SWITCH}")
 
 
 def private_directory(name: str) -> Path:
@@ -36,8 +52,9 @@ def private_directory(name: str) -> Path:
     Raises
     ------
     CacheError
-        If there can be no such directory.
+        If there can be no such directory, or the user has set ``VICHECK_CACHE=off``.
     """
+    _require_on()
     cache = cache_directory()
     if cache is None:
         raise CacheError(

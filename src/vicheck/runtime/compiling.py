@@ -13,14 +13,17 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from functools import lru_cache, partial, wraps
-from typing import Any, Self, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import jax
 import numpy as np
 
 from vicheck.runtime.computation import Computation
+from vicheck.runtime.kept_code import forget, keep, key_of, load_kept
+from vicheck.runtime.recent import Recent
+from vicheck.runtime.tracing import Traced, abstract, shape_of, shapes_of
 
-__all__ = ["MOST_KEPT", "Recent", "Traced", "compiled", "is_large", "num_compiled", "num_kept"]
+__all__ = ["MOST_KEPT", "Recent", "compiled", "is_large", "num_compiled", "num_kept"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -38,43 +41,6 @@ copies of a loop's state are needed; without it, copies take a tenth of the time
 _UNOPTIMISED = {"xla_backend_optimization_level": 0}
 _LARGE = 2**12
 """A model is large if z and the data together have at least this many numbers."""
-
-
-class Traced:
-    """Base class of objects that code is compiled for: tracing shows what they compute now."""
-
-    computations: dict[Hashable, Hashable] | None = None
-    """Earlier traces, valid while nothing can change; None to trace every time."""
-
-    def snapshot(self) -> Self:
-        """Return a copy that is traced only once, for the duration of one call by the user."""
-        copy = object.__new__(type(self))
-        vars(copy).update(vars(self), computations={})
-        return copy
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Traces made in one process are not valid in another.
-        state = dict(vars(self))
-        return state | {"computations": {}} if "computations" in state else state
-
-    def traces(self, use: str, data: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the function behind a use, and abstract arguments to trace it with."""
-        raise NotImplementedError
-
-    def computation(self, use: str, data: Any) -> Hashable:
-        """Return a key for what a use computes now from data of these shapes."""
-        return self.cached_computation((use, _shapes_of(data)), lambda: self.traces(use, data))
-
-    def cached_computation(
-        self, key: Hashable, traces: Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]]
-    ) -> Hashable:
-        """Trace a function, unless its computation is known already."""
-        known = self.computations
-        if known is None:
-            return _trace(*traces(), self)
-        if key not in known:
-            known[key] = _trace(*traces(), self)
-        return known[key]
 
 
 def compiled(*uses: str, rarely: bool = False) -> Callable[[_F], _F]:
@@ -102,9 +68,9 @@ def compiled(*uses: str, rarely: bool = False) -> Callable[[_F], _F]:
 
         def prepared(what: Any, *args: Any) -> Callable[..., Any]:
             subject, *parts = what if isinstance(what, tuple) else (what,)
-            data, shapes = args[shared], _shapes_of(args)
+            data, shapes = args[shared], shapes_of(args)
             if own is not None:
-                data = data | jax.tree.map(lambda leaf: _shape_of(leaf, 1), args[own])
+                data = data | jax.tree.map(lambda leaf: shape_of(leaf, 1), args[own])
             computed: list[Hashable]
             if uses:
                 computed = [subject.computation(use, data) for use in uses]
@@ -112,11 +78,10 @@ def compiled(*uses: str, rarely: bool = False) -> Callable[[_F], _F]:
             else:
                 key = (function.__qualname__, *parts, shapes)
                 whole = partial(function, what)
-                computed = [subject.cached_computation(key, lambda: (whole, _abstract(args)))]
-            static = _Static(
-                function, tuple(computed), shapes, is_large(subject, data), rarely, what
-            )
-            return partial(_CODE.code_for(static), static)
+                computed = [subject.cached_computation(key, lambda: (whole, abstract(args)))]
+            large = is_large(subject, data)
+            static = _Static(function, tuple(computed), shapes, large, rarely, what)
+            return _CODE.code_for(static)
 
         @wraps(function)
         def call(what: Any, *args: Any) -> Any:
@@ -133,7 +98,7 @@ def _part_of(subject: Traced, part: Any, data: Any) -> Hashable:
     """Return a key that identifies a further static argument."""
     if not isinstance(part, Traced):
         return part
-    key = (part, _shapes_of(data))
+    key = (part, shapes_of(data))
     return subject.cached_computation(key, lambda: part.traces("values", (subject, data)))
 
 
@@ -150,14 +115,77 @@ class _Static:
         what: Any,
     ) -> None:
         self.function, self.large, self.rarely, self.what = function, large, rarely, what
-        self._key = (function, computed, shapes, large)
-        self._hash = hash(self._key)
+        self.key = (function, computed, shapes, large)
+        self._hash = hash(self.key)
 
     def __hash__(self) -> int:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Static) and self._key == other._key
+        return isinstance(other, _Static) and self.key == other.key
+
+
+class _Code:
+    """A piece of compiled code, found in the user's cache directory or compiled when first called.
+
+    It is a function of its own, the only way to free one alone.
+    """
+
+    def __init__(self, static: _Static) -> None:
+        self._lock = threading.Lock()
+        self._static = static
+        self._run: Callable[..., Any] | None = None
+        self._on_trial = ""
+        """Where it was found, until it has run once."""
+
+    def __call__(self, *args: Any) -> Any:
+        run = self._run
+        if run is None:
+            run = self._prepare(args)
+        return self._try(run, args) if self._on_trial else run(*args)
+
+    def _prepare(self, args: tuple[Any, ...]) -> Callable[..., Any]:
+        with self._lock:
+            if self._run is None:
+                self._run, self._on_trial = _found_or_compiled(self._static, args)
+            return self._run
+
+    def _try(self, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Run what was found for the first time; if it does not, compile it after all."""
+        place, self._on_trial = self._on_trial, ""
+        try:
+            return jax.block_until_ready(run(*args))  # type: ignore[no-untyped-call]
+        except jax.errors.JaxRuntimeError:
+            forget(place)
+            with self._lock:
+                self._run, _ = _found_or_compiled(self._static, args)
+            return self._run(*args)
+
+
+def _found_or_compiled(static: _Static, args: tuple[Any, ...]) -> tuple[Callable[..., Any], str]:
+    """Return code for arguments of these shapes, and where it was found: "" if it is new.
+
+    If the key says all that it depends on in terms that other processes share, nothing has to be
+    traced to find it there. If not, as with classes of the user's, everything is traced, and the
+    operations are the key, unless JAX cannot see all of them.
+    """
+    place = key_of(*static.key)
+    found = load_kept(place, args) if place else None
+    if found is not None:
+        return found, place
+    traced = _jitted(static).trace(*args)
+    if not place:
+        whole = Computation.of(traced.jaxpr)
+        place = "" if whole.opaque else key_of(whole.digest, static.large)
+        returned = jax.tree.structure(traced.out_info)
+        found = load_kept(place, args, returned) if place else None
+        if found is not None:
+            return found, place
+    lowered = traced.lower()
+    code = lowered.compile()
+    if place:
+        keep(place, lowered, code)
+    return code, ""
 
 
 class _CodeCache:
@@ -165,16 +193,16 @@ class _CodeCache:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._code: OrderedDict[_Static, Any] = OrderedDict()
+        self._code: OrderedDict[_Static, _Code] = OrderedDict()
         self.num_compiled = 0
 
     def __len__(self) -> int:
         return len(self._code)
 
-    def code_for(self, static: _Static) -> Any:
+    def code_for(self, static: _Static) -> _Code:
         with self._lock:
             if static not in self._code:
-                self._code[static] = _jitted(static)
+                self._code[static] = _Code(static)
                 self.num_compiled += 1
                 while len(self._code) > MOST_KEPT:
                     self._code.popitem(last=False)
@@ -186,7 +214,7 @@ _CODE = _CodeCache()
 
 
 def num_compiled() -> int:
-    """Return how many pieces of code have been compiled in this process so far."""
+    """Return how many pieces of code this process has compiled so far, or found compiled."""
     return _CODE.num_compiled
 
 
@@ -196,75 +224,21 @@ def num_kept() -> int:
 
 
 def _jitted(static: _Static) -> Any:
-    """Return a jitted function of its own for each piece, the only way to free one alone."""
-    function = static.function
+    function, what = static.function, static.what
 
-    def run(static: _Static, *args: Any) -> Any:
-        return function(static.what, *args)
+    def run(*args: Any) -> Any:
+        return function(what, *args)
 
     options = None
     if not static.large and _has_options():
         options = _QUICKER | _UNOPTIMISED if static.rarely else _QUICKER
-    return jax.jit(run, static_argnums=0, compiler_options=options)
-
-
-class Recent:
-    """Keys of recent work in this process: a set that forgets the oldest."""
-
-    def __init__(self) -> None:
-        self._keys: OrderedDict[Hashable, None] = OrderedDict()
-
-    def __contains__(self, key: Hashable) -> bool:
-        return key in self._keys
-
-    def add(self, key: Hashable) -> None:
-        """Remember a key."""
-        self._keys[key] = None
-        while len(self._keys) > MOST_KEPT:
-            self._keys.popitem(last=False)
+    return jax.jit(run, compiler_options=options)
 
 
 def is_large(subject: Any, data: Any) -> bool:
     """Whether one evaluation of a model is enough work for several cores."""
     size = subject.dim + sum(np.size(leaf) for leaf in jax.tree.leaves(data))
     return bool(size >= _LARGE)
-
-
-def _trace(function: Callable[..., Any], args: tuple[Any, ...], subject: Any) -> Hashable:
-    """Return a key for what a function computes; with the subject if JAX cannot see all of it."""
-    # A new partial each time, because JAX caches traces by function.
-    computation = Computation.of(jax.make_jaxpr(partial(function))(*args))
-    gradient = b""
-    if computation.own_rules and all(_is_float(leaf) for leaf in jax.tree.leaves(args[0])):
-        gradient = Computation.of(jax.make_jaxpr(partial(_gradient, function))(*args)).digest
-    return (computation.digest, gradient, subject if computation.opaque else None)
-
-
-def _gradient(function: Callable[..., Any], first: Any, *rest: Any) -> Any:
-    """Differentiate everything a function returns with respect to its first argument."""
-    value, pull_back = jax.vjp(lambda first: function(first, *rest), first)
-    return value, pull_back(jax.tree.map(jax.numpy.ones_like, value))
-
-
-def _is_float(leaf: Any) -> bool:
-    return bool(jax.numpy.issubdtype(leaf.dtype, np.floating))
-
-
-def _abstract(tree: Any) -> Any:
-    return jax.tree.map(_shape_of, tree)
-
-
-def _shape_of(leaf: Any, skipped: int = 0) -> Any:
-    dtype = getattr(leaf, "dtype", None)
-    if dtype is None:
-        dtype = jax.dtypes.result_type(leaf)
-    return jax.ShapeDtypeStruct(np.shape(leaf)[skipped:], dtype)  # type: ignore[no-untyped-call]
-
-
-def _shapes_of(tree: Any) -> Hashable:
-    leaves, structure = jax.tree.flatten(tree)
-    each = ((np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in leaves)
-    return structure, tuple(each)
 
 
 @lru_cache(maxsize=1)

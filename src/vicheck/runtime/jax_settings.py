@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-__all__ = ["double_precision"]
+__all__ = ["double_precision", "is_ours"]
 
 _OURS: tuple[tuple[Callable[[Any], AbstractContextManager[Any]], Any], ...] = (
     (jax.enable_x64, True),
@@ -46,3 +46,11 @@ def double_precision() -> Iterator[None]:
         for setting, value in _OURS:
             stack.enter_context(setting(value))
         yield
+
+
+def is_ours(name: str) -> bool:
+    """Whether a setting of JAX, by its full name, always has the same value in our code."""
+    return name in _NAMES
+
+
+_NAMES = frozenset(f"jax_{setting.__name__}" for setting, _ in _OURS)

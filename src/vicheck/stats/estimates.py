@@ -14,11 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vicheck.results.estimates import Estimate, QuantileEstimate
-from vicheck.results.psis import PsisStatus
-from vicheck.stats.gpd import fit_gpd, quartile_index
-from vicheck.stats.psis import as_vector, default_tail_length, psis_quietly, warn_undefined
-from vicheck.stats.smoothing import ROUNDING
-from vicheck.stats.tail import select_tail
+from vicheck.stats.products import khats_of_columns
+from vicheck.stats.psis import as_vector, psis_quietly, warn_undefined
 
 __all__ = [
     "estimates",
@@ -31,12 +28,6 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-
-
-_BLOCK = 2**21
-"""Numbers whose tails are fitted together."""
-_NOT_POSITIVE = (PsisStatus.TOO_FEW_POSITIVE, PsisStatus.ALL_ZERO)
-"""Statuses of tails whose cut-off is not positive."""
 
 
 def plain_log_weights(num_draws: int) -> Floats:
@@ -102,6 +93,7 @@ def expectation(values: ArrayLike, log_weights: ArrayLike) -> Estimate:
     (0.8, 1.01)
     """
     h, weights = _draws_and_weights(values, log_weights)
+    h[weights == 0.0] = 0.0
     # A single draw or a constant quantity divides by zero; tiny weights vanish when squared.
     with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
         mean = np.tensordot(weights, h, axes=1)
@@ -146,6 +138,7 @@ def quantiles(
     True
     """
     h, weights = _draws_and_weights(values, log_weights)
+    h = _blank(h, weights == 0.0)
     probs = np.asarray(probabilities, dtype=np.float64)
     if not ((probs >= 0.0) & (probs <= 1.0)).all():
         raise ValueError(f"probabilities must lie between 0 and 1, got {probs.tolist()}")
@@ -238,7 +231,6 @@ def khat_of(
     h = _as_draws(values, log_r.size)
     smoothed = psis_quietly(log_r, tail_length=tail_length)
     warn_undefined(smoothed)
-    h = _blank(h, smoothed.log_weights == -np.inf)
     if center is None:
         center = expectation(h, smoothed.log_weights).mean
     center = np.asarray(center, dtype=np.float64)
@@ -246,52 +238,10 @@ def khat_of(
         raise ValueError(
             f"center must be a number or have shape {h.shape[1:]}, got shape {center.shape}"
         )
-    deviation = h - center
-    rounding = ROUNDING * np.abs(h).max(axis=0)
-    deviation = np.where(np.abs(deviation) <= rounding, 0.0, deviation).reshape(len(h), -1)
-    width = max(1, _BLOCK // len(h))
-    khats = [
-        _larger_khats(deviation.T[start : start + width], log_r, tail_length)
-        for start in range(0, deviation.shape[1], width)
-    ]
-    return _unwrap(np.concatenate([np.empty(0), *khats]).reshape(h.shape[1:]))
-
-
-def _larger_khats(rows: Floats, log_r: Floats, tail_length: int | None) -> Floats:
-    """Return the larger khat of the two tails of deviation * r, for each row of deviations."""
-    khats = np.full(len(rows), np.nan)
-    if not -np.inf < log_r.max() < np.inf:
-        return khats
-    finite, varies = np.isfinite(rows).all(axis=1), rows.any(axis=1)
-    khats[finite & ~varies] = 0.0
-    which = np.flatnonzero(finite & varies)
-    if not which.size:
-        return khats
-    some = np.ascontiguousarray(rows[which])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log_size = np.log(np.abs(some)) + log_r
-    both = np.empty((2, which.size))
-    length = default_tail_length(log_r.size) if tail_length is None else tail_length
-    for side, sign in enumerate((1.0, -1.0)):
-        tails = np.where(sign * some > 0.0, log_size, -np.inf)
-        result = psis_quietly(tails, tail_length=tail_length, with_weights=False)
-        both[side] = result.khat
-        for row in np.flatnonzero([status in _NOT_POSITIVE for status in result.status]):
-            both[side, row] = _signed_khat(sign * some[row], log_r, length)
-    khats[which] = np.fmax(*both)  # NaN only where both are
-    return khats
-
-
-def _signed_khat(deviation: Floats, log_r: Floats, tail_length: int) -> float:
-    """Return khat of the right tail of deviation * r when its cut-off is not positive."""
-    with np.errstate(under="ignore"):
-        product = deviation * np.exp(log_r - log_r.max())
-    tail = select_tail(product, tail_length)
-    exceedances = tail.values - tail.cutoff
-    if exceedances[0] == exceedances[-1] or exceedances[quartile_index(tail_length)] <= 0.0:
-        return np.nan
-    with np.errstate(divide="ignore"):
-        return float(fit_gpd(np.log(exceedances)).k)
+    columns = h.reshape(len(h), -1)
+    centers = np.array(np.broadcast_to(center, h.shape[1:]).ravel())
+    khats = khats_of_columns(columns, centers, log_r, tail_length)
+    return _unwrap(khats.reshape(h.shape[1:]))
 
 
 def _column_quantiles(values: Floats, weights: Floats, probs: Floats) -> tuple[Floats, Floats]:
@@ -321,7 +271,7 @@ def _draws_and_weights(values: ArrayLike, log_weights: ArrayLike) -> tuple[Float
             f"log_weights must be normalised, but the weights sum to {weights.sum():.6g}; "
             "pass log ratios to importance_log_weights or psis first"
         )
-    return _blank(h, weights == 0.0), weights
+    return h, weights
 
 
 def _blank(values: Floats, weightless: NDArray[np.bool]) -> Floats:
@@ -333,7 +283,7 @@ def _blank(values: Floats, weightless: NDArray[np.bool]) -> Floats:
 
 
 def _as_draws(values: ArrayLike, num_draws: int) -> Floats:
-    """Return quantities as float64 with one row for each draw."""
+    """Return quantities as float64 with one row for each draw; always a copy."""
     array = np.asarray(values)
     if isinstance(values, np.ma.MaskedArray) or array.dtype.kind not in "fiub":
         kind = "a masked array" if array.dtype.kind in "fiub" else f"dtype {array.dtype}"

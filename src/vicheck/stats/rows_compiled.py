@@ -22,14 +22,15 @@ from numba import config, njit, types
 
 from vicheck.runtime.cache import cache_directory, is_safe
 
-__all__ = ["smooth_rows"]
+__all__ = ["select_products", "smooth_rows", "weigh_rows"]
 
-# Numba's cache on disk follows this file alone, so what is defined in gpd, tail and PsisStatus
+# Numba's cache on disk follows this file alone, so what is defined in gpd, smoothing and PsisStatus
 # stands here again; a test compares them.
 PRIOR_SHAPE = 0.5
 PRIOR_WEIGHT = 10.0
 MAX_LOG_SPREAD = 38.0
-OK, TIED_AT_MAXIMUM, TIED_AT_CUTOFF, TOO_FEW_POSITIVE = 0, 2, 3, 5
+ROUNDING = 64.0 * 2.0**-52
+OK, CONSTANT, TIED_AT_MAXIMUM, TIED_AT_CUTOFF, TOO_FEW_POSITIVE, NOT_FINITE = 0, 1, 2, 3, 5, 7
 
 # Factors 1 - theta x lie between 1 / (12 grid points) and exp(38) sqrt(grid points), so that no
 # product of sixteen over- or underflows.
@@ -43,6 +44,7 @@ _LOG_2_HIGH = 6.93145751953125e-1
 _LOG_2_LOW = 1.42860682030941723212e-6
 _SHIFT = 6755399441055744.0
 _BIAS = 1023 << 52
+_WITHOUT_SIGN = (1 << 63) - 1
 
 
 def _can_cache() -> bool:
@@ -64,10 +66,13 @@ def _can_cache() -> bool:
 
 
 _options: dict[str, Any] = {"cache": _can_cache(), "nogil": True, "error_model": "numpy"}
-_jit = njit(**_options)
+# Called by compiled code only: without a way in from Python they take less time to compile.
+_inner: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_jit = njit(**_options, **_inner)
 # Sums may be reordered and products fused, or the loops could not be vectorised; NaN and infinity
 # keep their meaning.
-_jit_vectorized = njit(fastmath={"reassoc", "contract", "nsz"}, **_options)
+_fast: dict[str, Any] = {"fastmath": {"reassoc", "contract", "nsz"}}
+_jit_vectorized = njit(**_fast, **_options, **_inner)
 
 # One signature, or else a read-only array would be compiled for once more.
 _matrix = types.Array(types.float64, 2, "C")
@@ -355,7 +360,7 @@ def _normalize(values, peak, largest, indices, replacements, log_weights):
     return peak + (largest + log_total), total * total / total_square
 
 
-@_jit_vectorized
+@njit(**_fast, **_options)  # tests call it
 def _exp_sums(values):
     """Return the sums of exp(v) and of its square for v <= 0; each exp is right to 1e-13."""
     total = 0.0
@@ -414,3 +419,196 @@ def smooth_rows(rows, peaks, tail_length, codes, numbers, grid, log_weights):
             numbers[row, 1], numbers[row, 2] = _normalize(
                 rows[row], peak, largest, indices[:num_replaced], tail, log_weights[row]
             )
+
+
+@njit(**_options)
+def weigh_rows(rows, weights, sums):
+    """Fill sums, shape (rows, weightings, 3), with sum w h, sum w d^2 and sum w^2 d^2.
+
+    d = h - sum w h. Draws of weight zero count for nothing, whatever their value.
+    """
+    size = rows.shape[1]
+    for row in range(rows.shape[0]):
+        for way in range(weights.shape[0]):
+            mean = 0.0
+            spread = 0.0
+            error = 0.0
+            for start in range(0, size, _BLOCK):  # by blocks, so that rounding errors stay small
+                stop = min(start + _BLOCK, size)
+                mean += _weighted_sum(rows[row, start:stop], weights[way, start:stop])
+            for start in range(0, size, _BLOCK):
+                stop = min(start + _BLOCK, size)
+                part = _weighted_squares(rows[row, start:stop], weights[way, start:stop], mean)
+                spread += part[0]
+                error += part[1]
+            sums[row, way, 0] = mean
+            sums[row, way, 1] = spread
+            sums[row, way, 2] = error
+
+
+@_jit_vectorized
+def _weighted_sum(values, weights):
+    total = 0.0
+    for i in range(values.size):
+        value = values[i]
+        if weights[i] == 0.0:
+            value = 0.0
+        total += weights[i] * value
+    return total
+
+
+@_jit_vectorized
+def _weighted_squares(values, weights, mean):
+    total = 0.0
+    total_weighted = 0.0
+    for i in range(values.size):
+        deviation = values[i] - mean
+        if weights[i] == 0.0:
+            deviation = 0.0
+        square = weights[i] * (deviation * deviation)
+        total += square
+        total_weighted += weights[i] * square
+    return total, total_weighted
+
+
+@njit(**_options)
+def select_products(rows, centers, log_ratios, ratios, tails, codes):
+    """Find the largest products (h - center) r of either sign, for each row h.
+
+    Fill codes, shape (rows, 2), with OK and tails, shape (rows, 2, M + 1), with the logarithms of
+    the largest, in any order; or codes with TOO_FEW_POSITIVE and tails with the largest products
+    themselves. Codes are CONSTANT where h or the products are, and NOT_FINITE where one is not or h
+    varies only where ratios are zero.
+
+    ``ratios`` are exp(log_ratios - max). Products of these tell which draws may be among the
+    largest; of those logarithms are taken, which can span more than a double does.
+    """
+    size = rows.shape[1]
+    num_largest = tails.shape[2]
+    peak = -np.inf
+    for i in range(size):
+        peak = max(peak, log_ratios[i])
+    slack = 1e-9 + 1e-13 * abs(peak)  # more than rounding moves the logarithm of a product
+    products = np.empty(size)
+    found = np.empty(size)
+    for row in range(rows.shape[0]):
+        values = rows[row]
+        center = centers[row]
+        largest = _largest(values, log_ratios)
+        rounding = ROUNDING * largest
+        widest = _deviate(values, center, rounding, log_ratios, ratios, products)
+        # Below the least a product, or its ratio, has lost digits.
+        least = 1e-290 * max(1.0, widest) if slack < 0.25 else np.inf
+        if not (largest < np.inf and 0.0 < widest < np.inf):
+            constant = largest < np.inf and _are_within(values, center, rounding)
+            codes[row, 0] = codes[row, 1] = CONSTANT if constant else NOT_FINITE
+            continue
+        for side in range(2):
+            sign = 1.0 - 2.0 * side
+            guess = (1.0 - 2.0 * slack) * _guess_cutoff(products, sign, num_largest, least)
+            while True:
+                count = _find_large(
+                    values, center, rounding, log_ratios, products, sign, guess, found
+                )
+                cutoff = -np.inf
+                if count >= num_largest:
+                    cutoff = _nth_smallest(found[:count], count - num_largest)
+                if guess == 0.0 or cutoff > peak + np.log(guess) + slack:
+                    break
+                guess = 0.0  # a bad guess only costs time
+            codes[row, side] = OK
+            if count == size and _are_equal(found):
+                codes[row, side] = CONSTANT
+            elif count < num_largest:
+                codes[row, side] = TOO_FEW_POSITIVE
+                count = size
+                _scale(products, sign, found)
+                _nth_smallest(found, count - num_largest)
+            for i in range(num_largest):
+                tails[row, side, i] = found[count - num_largest + i]
+
+
+@_jit
+def _are_within(values, center, distance):
+    within = True
+    for i in range(values.size):
+        within = within and abs(values[i] - center) <= distance
+    return within
+
+
+@_jit
+def _are_equal(values):
+    """Whether values are the same up to rounding (see `smoothing._classify`)."""
+    low = np.inf
+    high = -np.inf
+    for i in range(values.size):
+        low = min(low, values[i])
+        high = max(high, values[i])
+    return high - low <= ROUNDING * max(1.0, abs(high))
+
+
+@_jit
+def _scale(values, factor, scaled):
+    for i in range(values.size):
+        scaled[i] = factor * values[i]
+
+
+@_jit_vectorized
+def _largest(values, log_ratios):
+    """Return the largest absolute value where the ratio is positive: NaN if there is one."""
+    largest = np.int64(0)
+    for i in range(values.size):
+        # Without their sign, the bits are in the order of the numbers.
+        bits = np.float64(values[i]).view(np.int64) & _WITHOUT_SIGN
+        if log_ratios[i] == -np.inf:
+            bits = np.int64(0)
+        largest = max(largest, bits)
+    return np.int64(largest).view(np.float64)
+
+
+@_jit_vectorized
+def _deviate(values, center, rounding, log_ratios, ratios, products):
+    """Fill products with deviation * ratio; return the largest absolute deviation, or NaN.
+
+    Deviations within the rounding are zero, and so are those where the ratio is.
+    """
+    largest = np.int64(0)
+    for i in range(values.size):
+        deviation = values[i] - center
+        if abs(deviation) <= rounding:
+            deviation = 0.0
+        if log_ratios[i] == -np.inf:
+            deviation = 0.0
+        products[i] = deviation * ratios[i]
+        largest = max(largest, np.float64(deviation).view(np.int64) & _WITHOUT_SIGN)
+    return np.int64(largest).view(np.float64)
+
+
+@_jit
+def _guess_cutoff(products, sign, num_largest, least):
+    """Return what most likely lies below the largest; zero if that is less than the least."""
+    length = products.size
+    stride = max(1, length // max(256, int(6.0 * np.sqrt(length))))
+    sample = products[::stride].copy()
+    expected = sample.size * num_largest / length
+    rank = int(1.2 * expected + 4.0 * np.sqrt(expected) + 5.0)
+    if rank >= sample.size:
+        return 0.0
+    guess = sign * _nth_smallest(sample, sample.size - rank if sign > 0.0 else rank - 1)
+    return guess if guess > least else 0.0
+
+
+@_jit
+def _find_large(values, center, rounding, log_ratios, products, sign, guess, found):
+    """Put log |(h - center) r| of products from a guess on into found; return their number.
+
+    A guess of zero stands for all that are positive, even if rounded to zero.
+    """
+    count = 0
+    for i in range(values.size):
+        if sign * products[i] >= guess:
+            deviation = sign * (values[i] - center)
+            if deviation > rounding and log_ratios[i] > -np.inf:
+                found[count] = np.log(deviation) + log_ratios[i]
+                count += 1
+    return count

@@ -17,9 +17,11 @@ from vicheck.stats.gpd import grid_size
 __all__ = [
     "MIN_DRAWS",
     "MIN_TAIL",
+    "MIN_THREADED_SIZE",
     "ROUNDING",
     "SmoothedRows",
     "implementation_for",
+    "is_small",
     "num_cores",
     "smooth",
 ]
@@ -41,8 +43,8 @@ _MAX_NUMPY_SIZE = 65_536
 # Short rows are worked on together, this many numbers at a time: half a MiB stays in cache.
 _BLOCK = 65_536
 
-# From this many numbers on, the rows of a batch are shared among the cores.
-_MIN_THREADED_SIZE = 500_000
+MIN_THREADED_SIZE = 500_000
+"""From this many numbers on, the rows of a batch are shared among the cores."""
 
 Floats = NDArray[np.float64]
 SmoothRows = Callable[..., None]
@@ -100,7 +102,7 @@ def smooth(
 
     step = max(1, _BLOCK // num_draws)
     blocks = [slice(start, start + step) for start in range(0, num_rows, step)]
-    if len(blocks) == 1 or rows.size < _MIN_THREADED_SIZE:
+    if len(blocks) == 1 or rows.size < MIN_THREADED_SIZE:
         for block in blocks:
             smooth_block(block)
     else:  # rows are independent: the result does not depend on the number of threads
@@ -114,12 +116,17 @@ def implementation_for(num_rows: int, num_draws: int) -> SmoothRows:
 
     The choice depends on the shape alone, so the same input always gives the same bits.
     """
-    if num_draws <= _MAX_NUMPY_DRAWS and num_rows * num_draws <= _MAX_NUMPY_SIZE:
+    if is_small(num_rows, num_draws):
         return rows_numpy.smooth_rows
     from vicheck.stats import rows_compiled
 
     compiled: SmoothRows = rows_compiled.smooth_rows
     return compiled
+
+
+def is_small(num_rows: int, num_draws: int) -> bool:
+    """Whether NumPy is done before compiled code would be loaded."""
+    return num_draws <= _MAX_NUMPY_DRAWS and num_rows * num_draws <= _MAX_NUMPY_SIZE
 
 
 def _classify(values: Floats, result: SmoothedRows) -> Floats:

@@ -21,19 +21,21 @@ Floats = NDArray[np.float64]
 FLATTEST = 1e-10
 """Second derivatives below it are raised to it where no better bound is known."""
 _PROBES = 8
-_FRACTIONS = 4.0 ** -np.arange(8.0)
+_FRACTIONS = 4.0 ** -np.arange(4.0)
 """Fractions of a Newton step that are tried, the whole step first."""
 _LEAST_GAIN = 1e-3
 """In nats; Newton's method stops there, and variational inference continues."""
 _FIRST_DIFFERENCE = 1e-3
 """Distance of the first differences, in units of z."""
-_DIFFERENCE = 0.1
+_DIFFERENCE = 0.01
 """Distance of differences, in the scale of the curvature that they find: rounding and higher
 derivatives both change the difference little there."""
-_SHORT, _LONG = 1e-4, 0.5
+_SHORT, _LONG = 1e-5, 0.1
 """Between these distances, in that scale, differences are good enough."""
 _TRIES = 4
-"""How often the distance of differences is corrected."""
+"""How many distances are tried at most."""
+_FLAT = 100.0
+"""By how much, in logs, the distance was too short where there is no curvature at all."""
 _MANY = 64
 """From this dimension on a Hessian costs more than many steps of a quasi-Newton method."""
 _ARRIVED = 0.1
@@ -68,7 +70,7 @@ def climb(
     value, gradient = _at(density, lanes, z)
     value, gradient = np.where(np.isfinite(value), value, -np.inf), gradient.copy()
     floor = np.broadcast_to(floor, z.shape)
-    curvature = _curvature(density, lanes, z, floor, dense)
+    curvature = _curvature(density, lanes, z, gradient, floor, dense)
     going = np.arange(len(lanes))
     for _ in range(max_steps):
         some = Curvature(*(part if part is None else part[going] for part in curvature))
@@ -81,7 +83,7 @@ def climb(
         if not len(moved):
             break
         z[moved], value[moved], gradient[moved] = end[better], reached[better], slope[better]
-        fresh = _curvature(density, lanes[moved], z[moved], floor[moved], dense)
+        fresh = _curvature(density, lanes[moved], z[moved], gradient[moved], floor[moved], dense)
         for part, new in zip(curvature, fresh, strict=True):
             if part is not None:
                 part[moved] = new
@@ -163,7 +165,9 @@ def _at(density: Density, lanes: Lanes, z: Floats) -> tuple[Floats, Floats]:
     return value[:, 0], gradient[:, 0]
 
 
-def _curvature(density: Density, lanes: Lanes, z: Floats, floor: Floats, dense: bool) -> Curvature:
+def _curvature(
+    density: Density, lanes: Lanes, z: Floats, gradient: Floats, floor: Floats, dense: bool
+) -> Curvature:
     """Return the size of the second derivatives of ``-log_p``.
 
     Negative curvature counts by its size: what matters is the scale on which the density changes.
@@ -171,7 +175,7 @@ def _curvature(density: Density, lanes: Lanes, z: Floats, floor: Floats, dense: 
     if not dense:
         diagonal = _bounded(_diagonal(density, lanes, z), floor)
         return Curvature(1.0 / np.sqrt(diagonal), diagonal)
-    hessian = _hessian(density, lanes, z)
+    hessian = _hessian(density, lanes, z, gradient)
     # Scaled to a unit diagonal first: parameters may differ by many orders of magnitude.
     diagonal = _bounded(np.diagonal(hessian, axis1=1, axis2=2), floor)
     scale = np.sqrt(diagonal)
@@ -185,45 +189,64 @@ def _curvature(density: Density, lanes: Lanes, z: Floats, floor: Floats, dense: 
     return Curvature(directions, precisions, hessian)
 
 
-def _hessian(density: Density, lanes: Lanes, z: Floats) -> Floats:
-    """Return Hessians of ``-log_p`` by central differences along the axes, of suitable lengths."""
+def _hessian(density: Density, lanes: Lanes, z: Floats, gradient: Floats) -> Floats:
+    """Return Hessians of ``-log_p`` by differences of gradients along the axes.
+
+    One gradient for each axis, at a distance that the curvature itself tells. Of an axis for which
+    none is suitable the row counts that came closest.
+    """
     dim = z.shape[1]
     lengths = _FIRST_DIFFERENCE * np.maximum(1.0, np.abs(z))
-    hessian = np.zeros((len(z), dim, dim))
+    hessian, misses = np.zeros((len(z), dim, dim)), np.full(z.shape, np.inf)
     some, axes = np.arange(len(z)), np.arange(dim)
     for _ in range(_TRIES):
-        hessian[np.ix_(some, axes)] = _rows(density, lanes[some], z[some], lengths[some], axes)
-        diagonal = np.abs(np.diagonal(hessian, axis1=1, axis2=2))
+        part = np.ix_(some, axes)
+        tried = lengths[part]
+        rows = _rows(density, lanes[some], z[some], gradient[some], tried, axes)
+        diagonal = np.abs(rows[:, np.arange(len(axes)), axes])
+        finite = np.isfinite(rows).all(axis=2)
         with np.errstate(divide="ignore", invalid="ignore"):
-            reach = lengths * np.sqrt(diagonal)
-            better = np.where(diagonal > 0.0, _DIFFERENCE / np.sqrt(diagonal), 100.0 * lengths)
-        poor = ~((reach > _SHORT) & (reach < _LONG)) & (lengths < 1e6)
+            reach = tried * np.sqrt(diagonal)
+            better = np.where(diagonal > 0.0, _DIFFERENCE / np.sqrt(diagonal), 100.0 * tried)
+            miss = np.log(np.maximum(_SHORT / reach, reach / _LONG))
+        miss = np.where(finite, np.clip(miss, 0.0, _FLAT), 2.0 * _FLAT)
+        closer = miss < misses[part]
+        hessian[part] = np.where(closer[..., None], _finite(rows), hessian[part])
+        misses[part] = np.minimum(miss, misses[part])
+        poor = (miss > 0.0) & (tried < 1e6)
         # An axis that is redone for one lane is redone for all that are: arrays stay rectangular.
-        some, axes = np.flatnonzero(poor.any(axis=1)), np.flatnonzero(poor.any(axis=0))
+        # Where a neighbour is not finite, only nearer ones may be.
+        better = np.where(finite, np.clip(better, 1e-4 * tried, 1e4 * tried), 1e-2 * tried)
+        lengths[part] = np.where(poor, better, tried)
+        some, axes = some[poor.any(axis=1)], axes[poor.any(axis=0)]
         if not len(some):
             break
-        lengths = np.where(poor, np.clip(better, 1e-4 * lengths, 1e4 * lengths), lengths)
     return 0.5 * (hessian + np.swapaxes(hessian, 1, 2))
 
 
 def _rows(
-    density: Density, lanes: Lanes, z: Floats, lengths: Floats, axes: NDArray[np.intp]
+    density: Density,
+    lanes: Lanes,
+    z: Floats,
+    gradient: Floats,
+    lengths: Floats,
+    axes: NDArray[np.intp],
 ) -> Floats:
-    """Return rows of Hessians of ``-log_p``, zero where they are not finite."""
+    """Return rows of Hessians of ``-log_p``; lengths are those of the axes, shape ``(l, axes)``."""
     count, dim = z.shape
     rows = np.empty((count, len(axes), dim))
     # As many as fill some calls of compiled code; all of them may be too many to hold.
-    width = max(ROWS // 2, 2**21 // max(1, count * dim))
+    width = max(ROWS, 2**21 // max(1, count * dim))
     for start in range(0, len(axes), width):
         these = axes[start : start + width]
-        offsets = np.zeros((count, len(these), dim))
-        offsets[:, np.arange(len(these)), these] = lengths[:, these]
-        points = np.concatenate([z[:, None] + offsets, z[:, None] - offsets], axis=1)
-        _, gradients = density(lanes, points)
+        points = np.repeat(z[:, None], len(these), axis=1)
+        each = lengths[:, start : start + width]
+        points[:, np.arange(len(these)), these] += each
+        values, gradients = density(lanes, points)
+        gradients = np.where(np.isfinite(values)[..., None], gradients, np.nan)
         with np.errstate(invalid="ignore"):
-            difference = gradients[:, len(these) :] - gradients[:, : len(these)]
-        rows[:, start : start + len(these)] = difference / (2.0 * lengths[:, these, None])
-    return _finite(rows)
+            rows[:, start : start + width] = (gradient[:, None] - gradients) / each[..., None]
+    return rows
 
 
 def _diagonal(density: Density, lanes: Lanes, z: Floats) -> Floats:
@@ -231,19 +254,35 @@ def _diagonal(density: Density, lanes: Lanes, z: Floats) -> Floats:
     rng = np.random.default_rng(0)
     probes = rng.choice([-1.0, 1.0], (_PROBES, z.shape[1]))
     lengths = _FIRST_DIFFERENCE * np.maximum(1.0, np.abs(z))
-    diagonal = np.zeros_like(z)
-    for _ in range(2):
+    diagonal, corrected = np.zeros_like(z), np.zeros((len(z), 1), bool)
+    for _ in range(_TRIES):
         offsets = probes * lengths[:, None]
-        points = np.concatenate([z[:, None] + offsets, z[:, None] - offsets], axis=1)
-        _, gradients = density(lanes, points)
-        with np.errstate(invalid="ignore"):
-            products = gradients[:, _PROBES:] - gradients[:, :_PROBES]
-        diagonal = _finite((probes * products).mean(axis=1) / (2.0 * lengths))
+        products = _differences(density, lanes, z, offsets)
+        diagonal = (probes * products).mean(axis=1) / (2.0 * lengths)
+        # A probe moves all coordinates: which of them went too far is not known.
+        finite = np.isfinite(diagonal).all(axis=1, keepdims=True)
+        diagonal = _finite(diagonal)
         reach = lengths * np.sqrt(np.abs(diagonal))
-        if (reach < _LONG / 10.0).all():
+        # Lengths that differ much let large coordinates hide small ones: they are corrected once.
+        if (finite & (corrected | (reach < _LONG / 10.0))).all():
             break
-        lengths = np.minimum(lengths, 0.01 * lengths / np.maximum(reach, 1e-300))
+        nearer = np.minimum(lengths, 0.01 * lengths / np.maximum(reach, 1e-300))
+        lengths = np.where(finite, np.where(corrected, lengths, nearer), 0.01 * lengths)
+        corrected |= finite
     return diagonal
+
+
+def _differences(density: Density, lanes: Lanes, z: Floats, offsets: Floats) -> Floats:
+    """Return how much less the gradients are on one side of z than on the other.
+
+    They are not finite where the density is not, whatever its gradient there.
+    """
+    count = offsets.shape[1]
+    points = np.concatenate([z[:, None] + offsets, z[:, None] - offsets], axis=1)
+    values, gradients = density(lanes, points)
+    gradients = np.where(np.isfinite(values)[..., None], gradients, np.nan)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(gradients[:, count:] - gradients[:, :count])
 
 
 def _bounded(diagonal: Floats, floor: Floats) -> Floats:

@@ -72,7 +72,7 @@ class Density:
         Parameters
         ----------
         lanes
-            Which sets of data, shape ``(l,)``.
+            Which sets of data, shape ``(l,)``; one may come several times.
         z
             Points for each of them, shape ``(l, n, d)``.
 
@@ -82,7 +82,7 @@ class Density:
             Values, shape ``(l, n)``, and gradients, shape ``(l, n, d)``.
         """
         check_interrupt()
-        self.num_evaluations[lanes] += z.shape[1]
+        np.add.at(self.num_evaluations, lanes, z.shape[1])
         if self._on_host is not None:
             return self._by_host(lanes, z)
         num_lanes, num_rows, dim = z.shape
@@ -90,8 +90,12 @@ class Density:
         blocks = -(-num_rows // size)
         units = num_lanes * blocks
         padded = together * -(-units // together)
-        points = _filled(_filled(z, blocks * size, 1).reshape(units, size, dim), padded, 0)
-        where = _filled(np.repeat(lanes, blocks), padded, 0)
+        points = np.empty((num_lanes, blocks * size, dim))
+        points[:, :num_rows], points[:, num_rows:] = z, z[:, -1:]
+        points, where = points.reshape(units, size, dim), np.repeat(lanes, blocks)
+        if padded > units:
+            rows = np.minimum(np.arange(padded), units - 1)
+            points, where = points[rows], where[rows]
         outputs = []
         for start in range(0, padded, together):
             some = slice(start, start + together)
@@ -125,6 +129,7 @@ class Density:
     def _by_host(self, lanes: Lanes, z: Floats) -> tuple[Floats, Floats]:
         values, gradients = np.empty(z.shape[:2]), np.empty(z.shape)
         for i, (lane, rows) in enumerate(zip(lanes, z, strict=True)):
+            check_interrupt()
             evaluate = self._on_host
             if self._own:  # built anew, or taken from the last ones that were built
                 evaluate = self.program.density_on_host(self._data_of(lane))
@@ -148,7 +153,8 @@ class Density:
     def compile(self) -> None:
         """Compile what evaluations need, and evaluate nothing that counts."""
         counted = self.num_evaluations.copy()
-        self(np.zeros(1, np.intp), np.zeros((1, 1, self.dim)))
+        for rows in (1, ROWS):
+            self(np.zeros(1, np.intp), np.zeros((1, rows, self.dim)))
         self.num_evaluations = counted
 
 
@@ -169,12 +175,3 @@ def _evaluate(program: Program, z: Any, own: Data, shared: Data) -> tuple[jax.Ar
 def _joined(parts: Sequence[Any]) -> Floats:
     arrays = [np.asarray(part) for part in parts]
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-
-
-def _filled(array: NDArray[Any], size: int, axis: int) -> NDArray[Any]:
-    """Repeat the last entry along an axis until there are so many."""
-    missing = size - array.shape[axis]
-    if not missing:
-        return array
-    last = np.take(array, [-1], axis)
-    return np.concatenate([array, np.repeat(last, missing, axis)], axis)

@@ -19,6 +19,8 @@ Floats = NDArray[np.float64]
 
 _NUMBERS = 2**22
 """Numbers in the gradients that are held at a time."""
+_FEWEST = 128
+"""Pairs that are evaluated together at least."""
 
 
 def gradient_test(
@@ -60,20 +62,15 @@ def _moments(model: Model, q: Family, half: Floats) -> tuple[Floats, Floats]:
     chart = anchor.chart(sd)
     density, lane = Density(model.program, model.data, {}), np.zeros(1, np.intp)
     first, second = np.zeros(chart.step_dim), np.zeros(chart.step_dim)
-    width = max(1, min(len(half), _NUMBERS // chart.step_dim))
+    width = max(_FEWEST, min(len(half), _NUMBERS // chart.step_dim))
     for start in range(0, len(half), width):
         some = half[start : start + width]
-        pairs = np.stack([some, -some], axis=1)
-        noise = pairs.reshape(1, -1, q.noise_dim)
+        noise = np.concatenate([some, -some])[None]
         draws = chart.draws(np.zeros((1, chart.step_dim)), noise)
         _, gradients = density(lane, draws)
-        slopes = (chart.scores(noise, draws) - gradients).reshape(*pairs.shape[:2], q.dim)
-        # Antithetic draws: the average over a pair is one independent observation, as if each
-        # pair were a fit of its own.
-        still = np.zeros((len(some), chart.step_dim))
-        each = chart.repeated(len(some)).pull_back(still, pairs, slopes)
-        first += each.sum(axis=0)
-        second += np.square(each).sum(axis=0)
+        slopes = (chart.scores(noise, draws) - gradients).reshape(2, *some.shape[:1], q.dim)
+        sums = chart.pulled_moments(some, slopes)
+        first, second = first + sums[0], second + sums[1]
     count = len(half)
     mean = first / count
     variance = np.maximum(second / count - mean**2, 0.0)

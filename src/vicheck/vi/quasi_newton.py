@@ -170,12 +170,14 @@ class _State:
     num_evaluations: NDArray[np.int64]
     stalled: Mask
 
-    def take(self, some: Mask) -> _State:
+    def take(self, some: Any) -> _State:
         return _State(**{name: array[some] for name, array in vars(self).items()})
 
     def put(self, some: Any, other: _State) -> None:
         for name, array in vars(other).items():
-            getattr(self, name)[some] = array
+            whole = np.array(getattr(self, name))  # which may be what the function returned
+            whole[some] = array
+            setattr(self, name, whole)
 
 
 def minimise(
@@ -289,9 +291,10 @@ def _advance(
     state.stalled |= (forget & (memory.num_pairs == 0)) | (first & ~finite)
     if forget.any():
         memory.forget(forget)
-    state.x[accepted] = trial[accepted]
-    state.value[accepted] = value[accepted]
-    state.gradient[accepted] = gradient[accepted]
+    # Not in place: what the function returned may be read-only, or its own.
+    state.x = np.where(accepted[:, None], trial, state.x)
+    state.value = np.where(accepted, value, state.value)
+    state.gradient = np.where(accepted[:, None], gradient, state.gradient)
     anew = accepted | forget
     if anew.any():
         direction = _shortened(memory.direction(state.gradient), longest)

@@ -16,6 +16,7 @@ from numpyro import handlers
 
 from vicheck.adapters.numpyro.traces import Redrawn, WholePlates, at_zero, tracing
 from vicheck.model import Data
+from vicheck.runtime.tracing import abstract_key
 
 __all__ = ["Look", "Path", "look_at", "put", "take"]
 
@@ -88,7 +89,7 @@ def look_at(
         return outputs
 
     with tracing():
-        code = jax.make_jaxpr(run)(0.0, jax.random.key(0), list(leaves.values()))
+        code = jax.make_jaxpr(run)(0.0, abstract_key(), list(leaves.values()))
     return Look(sites, tuple(leaves), tuple(labels), code)
 
 

@@ -26,7 +26,8 @@ from vicheck.draws import Approximation, Draws, require_function
 from vicheck.errors import ARGUMENTS_DO_NOT_FIT, ModelError
 from vicheck.evaluation import SEPARATE_CHUNKS, chunk_size, evaluate_in_chunks, kept_draws
 from vicheck.model import Data, Model, double_precision
-from vicheck.runtime.compiling import Traced, compiled
+from vicheck.runtime.compiling import compiled
+from vicheck.runtime.tracing import Traced
 
 __all__ = ["Guide", "draws_of_guide", "program_of", "still_rising"]
 

@@ -23,11 +23,13 @@ from vicheck.adapters.numpyro.traces import (
     ProperPriors,
     Redrawn,
     WholePlates,
+    outline_at,
     sites_at_zero,
     tracing,
 )
 from vicheck.errors import ARGUMENTS_DO_NOT_FIT, ModelError
 from vicheck.model import Data, Layout, Program, as_data, double_precision, ravel, unravel
+from vicheck.runtime.tracing import abstract_key
 
 __all__ = ["NumpyroProgram"]
 
@@ -63,6 +65,18 @@ class NumpyroProgram(Program):
     def _log_density(self, function: Callable[..., Any], z: jax.Array, data: Data) -> jax.Array:
         with tracing():
             return -potential_energy(function, (), self.arguments(data), unravel(z, self.layout))
+
+    def outline(self, use: str, data: Data) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
+        """Return a function of z and data that returns the sites: they decide the log density.
+
+        All code of the user's runs in there, but for distributions of the user's own. What NumPyro
+        computes from the sites takes three quarters of the time of a trace.
+        """
+        return (self._sites_at, self.traces(use, data)[1]) if use == "log_density" else None
+
+    def _sites_at(self, z: jax.Array, data: Data) -> Any:
+        function = WholePlates(self.function)
+        return outline_at(function, unravel(z, self.layout), self.arguments(data))
 
     def is_elementwise(self, name: str) -> bool:
         return name not in self.joint
@@ -162,7 +176,7 @@ class NumpyroProgram(Program):
 
     def without_observations(self, data: Data) -> Data:
         self.require_simulation()
-        _, drawn = jax.eval_shape(self.simulate, jax.random.key(0), data)
+        _, drawn = jax.eval_shape(self.simulate, abstract_key(), data)
         for path, _ in self.targets:
             leaf = take(drawn, path)
             data = put(data, path, np.zeros(leaf.shape, leaf.dtype))

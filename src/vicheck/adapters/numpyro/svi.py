@@ -18,7 +18,8 @@ from vicheck.adapters.precision import in_double
 from vicheck.draws import Draws
 from vicheck.model import Data, Model, double_precision
 from vicheck.results.status import FitStatus
-from vicheck.runtime.compiling import Traced, compiled
+from vicheck.runtime.compiling import compiled
+from vicheck.runtime.tracing import Traced
 
 __all__ = ["SviFit", "fit_by_svi"]
 

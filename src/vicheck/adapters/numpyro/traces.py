@@ -10,13 +10,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpyro import handlers
-from numpyro.distributions import biject_to
+from numpyro.distributions import Distribution, biject_to
 from numpyro.primitives import Messenger
 
 from vicheck.errors import ModelError
 from vicheck.model import Data
+from vicheck.runtime.tracing import abstract_key
 
-__all__ = ["ProperPriors", "Redrawn", "WholePlates", "at_zero", "sites_at_zero", "tracing"]
+__all__ = [
+    "ProperPriors",
+    "Redrawn",
+    "WholePlates",
+    "at_zero",
+    "outline_at",
+    "sites_at_zero",
+    "tracing",
+]
 
 _TRACING = threading.RLock()
 """NumPyro keeps what it traces in one stack for the whole process: one thread at a time."""
@@ -78,6 +87,45 @@ def at_zero(site: Any, shift: Any = 0.0) -> Any:
     return transform(jnp.zeros(transform.inverse_shape(site["fn"].shape())) + shift)
 
 
+def outline_at(function: Callable[..., Any], z: Mapping[str, Any], arguments: Data) -> Any:
+    """Run a model at an unconstrained point; return all that NumPyro computes its density from.
+
+    Distributions and transforms of NumPyro's are trees themselves, of their parameters.
+
+    Raises
+    ------
+    NotImplementedError
+        If there is more to it, such as a loop in which NumPyro substitutes step by step.
+    """
+    transforms: dict[str, Any] = {}
+
+    def value_of(site: Any) -> Any:
+        name = site["name"]
+        if site["type"] != "sample" or name not in z:
+            return None
+        if "_scan_current_index" in site["infer"]:
+            raise NotImplementedError("a loop")
+        transforms[name] = biject_to(site["fn"].support)
+        return transforms[name](z[name])
+
+    with tracing():
+        at_z = handlers.substitute(function, substitute_fn=value_of)
+        sites = handlers.trace(at_z).get_trace(**arguments)
+    drawn = [site for site in sites.values() if site["type"] == "sample"]
+    if any(site["intermediates"] for site in drawn):
+        raise NotImplementedError("a value that was drawn")
+    parts = [
+        # What is no array is a key: it belongs to the structure of the tree.
+        {
+            (site["name"], site["is_observed"]): (
+                site["fn"], site["value"], site["scale"], transforms.get(site["name"])
+            )
+        }
+        for site in drawn
+    ]  # fmt: skip
+    return {getattr(Distribution, "_validate_args", None): parts}
+
+
 def sites_at_zero(function: Callable[..., Any], fixed: Data, data: Data) -> dict[str, Any]:
     """Trace a model at z = 0, its shapes only: nothing is computed.
 
@@ -95,7 +143,7 @@ def sites_at_zero(function: Callable[..., Any], fixed: Data, data: Data) -> dict
 
     try:
         with tracing():
-            jax.eval_shape(run, jax.random.key(0), data)
+            jax.eval_shape(run, abstract_key(), data)
     except ModelError:
         raise
     except Exception as error:  # whatever a user's function can raise

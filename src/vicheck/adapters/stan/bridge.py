@@ -20,14 +20,15 @@ __all__ = ["Bridge", "as_json"]
 
 Floats = NDArray[np.float64]
 
-_DOUBLES = ctypes.POINTER(ctypes.c_double)
+_DOUBLES, _INTS = ctypes.POINTER(ctypes.c_double), ctypes.POINTER(ctypes.c_int)
 _MODEL, _LONG, _BOOL, _SEED = ctypes.c_void_p, ctypes.c_long, ctypes.c_bool, ctypes.c_uint
+_TEXT, _LONGS = ctypes.c_char_p, ctypes.POINTER(ctypes.c_long)
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
-    "message": (ctypes.c_char_p, []),
-    "new": (_MODEL, [ctypes.c_char_p, _SEED]),
+    "message": (_TEXT, []),
+    "new": (_MODEL, [_TEXT, _LONGS, _DOUBLES, _TEXT, _LONGS, _INTS, _SEED]),
     "delete": (None, [_MODEL]),
     "dim": (_LONG, [_MODEL]),
-    "names": (ctypes.c_char_p, [_MODEL, _BOOL, _BOOL]),
+    "names": (_TEXT, [_MODEL, _BOOL, _BOOL]),
     "log_density": (None, [_MODEL, _DOUBLES, _LONG, _DOUBLES, _DOUBLES]),
     "constrain": (_LONG, [_MODEL, _DOUBLES, _LONG, _BOOL, _BOOL, _SEED, _LONG, _DOUBLES]),
     "unconstrain": (ctypes.c_int, [_MODEL, _DOUBLES, _LONG, _DOUBLES]),
@@ -41,9 +42,17 @@ class Bridge:
     for many, which `vicheck.from_stan` uses where they exist.
     """
 
-    def __init__(self, library: str, data: str, seed: int = 0) -> None:
+    def __init__(self, library: str, data: Mapping[str, Any], seed: int = 0) -> None:
         self._call = _functions(library)
-        self._model = self._call["new"](data.encode(), seed)
+        arrays = {name: np.asarray(value) for name, value in data.items()}
+        for name, array in arrays.items():
+            if array.dtype.kind not in "biuf":
+                raise ModelError(f"{name} must hold numbers, got an array of type {array.dtype}")
+        integers = {name: array for name, array in arrays.items() if _is_integer(array)}
+        reals = {name: array for name, array in arrays.items() if name not in integers}
+        self._model = self._call["new"](
+            *_variables(reals, ctypes.c_double), *_variables(integers, ctypes.c_int), seed
+        )
         if not self._model:
             raise ModelError(f"Stan rejected the data: {self.message}")
         weakref.finalize(self, self._call["delete"], self._model)
@@ -122,6 +131,26 @@ class Bridge:
             _pointer(values),
         )  # fmt: skip
         return values
+
+
+def _is_integer(array: NDArray[Any]) -> bool:
+    """Whether Stan can read values as integers; it takes integers where it wants real numbers."""
+    if not array.size:
+        return True
+    limits = np.iinfo(np.intc)
+    return array.dtype.kind in "biu" and limits.min <= array.min() and array.max() <= limits.max
+
+
+def _variables(arrays: Mapping[str, NDArray[Any]], kind: Any) -> tuple[bytes, Any, Any]:
+    """Return names, ranks with sizes, and values, the first index of each running fastest."""
+    shapes = [size for array in arrays.values() for size in (array.ndim, *array.shape)]
+    flat = [array.ravel(order="F").astype(kind) for array in arrays.values()]
+    values = np.concatenate([np.empty(0, kind), *flat])
+    return (
+        "\n".join(arrays).encode(),
+        (ctypes.c_long * len(shapes))(*shapes),
+        values.ctypes.data_as(ctypes.POINTER(kind)),
+    )
 
 
 def as_json(data: Mapping[str, Any]) -> str:

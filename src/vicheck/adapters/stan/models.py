@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from vicheck.adapters.data_files import read_data
 from vicheck.adapters.host_calls import call_on_host
 from vicheck.adapters.stan.bridge import as_json
+from vicheck.adapters.stan.compiler import Report, show
 from vicheck.adapters.stan.host_densities import log_density, on_host
 from vicheck.adapters.stan.names import StanArray, arrays_of
 from vicheck.adapters.stan.probing import probe
@@ -43,13 +44,14 @@ def from_stan(
     *,
     observed: tuple[str, ...] | None = None,
     simulator: Simulator | Mapping[str, str] | None = None,
+    progress: Report | None = None,
 ) -> Model:
     """Take a model written in Stan.
 
     Stan itself evaluates the density and its gradient, with all constants (also those that ``~``
     statements drop) and the Jacobian. Programs are compiled by BridgeStan where it is installed
     with its sources, and otherwise with the compiler and headers that ``httpstan`` carries and g++;
-    compiled programs are kept in the user's cache directory.
+    this takes 10 to 30 seconds, and compiled programs are kept in the user's cache directory.
 
     Parameters
     ----------
@@ -67,6 +69,9 @@ def from_stan(
         those names to variables of the program's ``generated quantities`` block that are such
         draws; by default variables named like them with ``_sim`` at the end, where the block has
         them.
+    progress
+        Called with a sentence when the program has to be compiled first; by default that is
+        printed on standard error when that is a terminal.
 
     Returns
     -------
@@ -84,7 +89,7 @@ def from_stan(
     if isinstance(data, str | Path):
         data = read_data(data)
     arrays = {name: as_data(name, value) for name, value in (data or {}).items()}
-    source = source_of(program)
+    source = source_of(program, progress or show)
     name = Path(program).name if isinstance(program, str | Path) else type(program).__name__
     draft = _StanProgram(source, name)
     if callable(simulator):

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.adapters.stan.bridge import Bridge, as_json
-from vicheck.adapters.stan.compiler import compile_program
+from vicheck.adapters.stan.compiler import Report, compile_program
 from vicheck.errors import ModelError
 from vicheck.runtime.cache import is_private
 
@@ -101,9 +101,7 @@ class CompiledProgram:
         return Path(self.library).stem.partition("-")[0]  # wherever Stan's libraries are
 
     def model(self, data: Mapping[str, Any]) -> StanModel:
-        return _MODELS.get(
-            (self.library, _digest(data)), lambda: Bridge(self.library, as_json(data))
-        )
+        return _MODELS.get((self.library, _digest(data)), lambda: Bridge(self.library, data))
 
 
 @dataclass(frozen=True)
@@ -148,7 +146,7 @@ class GivenObject:
         return self.object
 
 
-def source_of(program: Any) -> Source:
+def source_of(program: Any, report: Report) -> Source:
     """Return where models come from: a path is compiled, an object taken as it is."""
     if not isinstance(program, str | Path):
         missing = [name for name in _NEEDED if not callable(getattr(program, name, None))]
@@ -172,7 +170,7 @@ def source_of(program: Any) -> Source:
                 hint="copy the program into a directory that only you can write to",
             )
         return BridgestanProgram(str(bridgestan.compile_model(program)), text)
-    return CompiledProgram(str(compile_program(path)))
+    return CompiledProgram(str(compile_program(path, report)))
 
 
 def _has_bridgestan() -> bool:

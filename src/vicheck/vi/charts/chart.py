@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ class Chart(abc.ABC):
     """How many numbers describe a step."""
     num_shifts: int
     """How many of them, the first ones, move q without changing its shape."""
+    is_corrected: ClassVar[bool] = False
+    """Whether there is a `correction`."""
 
     @abc.abstractmethod
     def draws(self, steps: Floats, noise: Floats) -> Floats:
@@ -67,6 +69,18 @@ class Chart(abc.ABC):
         """Return a chart of several fits with the same anchor, from a chart of one."""
         return self.take(np.zeros(count, np.intp))
 
+    def pulled_moments(self, half: Floats, slopes: Floats) -> tuple[Floats, Floats]:
+        """Return sum and sum of squares, over antithetic pairs, of what each pair pulls back.
+
+        For a chart of one fit. ``half`` is noise, shape ``(n, k)``, and ``slopes``, shape
+        ``(2, n, d)``, are gradients at its draws and at those of its negative. The average over a
+        pair is one independent observation.
+        """
+        pairs = np.stack([half, -half], axis=1)
+        still = np.zeros((len(half), self.step_dim))
+        each = self.repeated(len(half)).pull_back(still, pairs, np.swapaxes(slopes, 0, 1))
+        return each.sum(axis=0), np.square(each).sum(axis=0)
+
     def correction(
         self, steps: Floats, hessian: Floats, moments: Floats
     ) -> tuple[Floats, Floats] | None:
@@ -84,7 +98,8 @@ class Chart(abc.ABC):
         Returns
         -------
         tuple or None
-            The expectation minus the mean, shape ``(l,)``, and its derivative by the steps; None
-            where the family does without.
+            The expectation minus the mean, shape ``(l,)``, and its derivative by the steps; far
+            from the anchors it stays what it is on the way there. None where the family does
+            without.
         """
         return None

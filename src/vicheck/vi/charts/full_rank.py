@@ -63,6 +63,17 @@ class FullRankChart(Chart):
             axis=1,
         )
 
+    def pulled_moments(self, half: Floats, slopes: Floats) -> tuple[Floats, Floats]:
+        # Products of matrices: there are too many entries to look at those of each pair.
+        up, down = slopes @ self.scale[0]
+        even, odd = 0.5 * (up + down), 0.5 * (up - down)
+        return self._sums(even, odd, half, 1.0), self._sums(even**2, odd**2, half**2, 2.0)
+
+    def _sums(self, even: Floats, odd: Floats, noise: Floats, power: float) -> Floats:
+        factor = odd.T @ noise
+        diagonal = factor[self._diagonal, self._diagonal] / _ROOT_2**power
+        return np.concatenate([even.sum(axis=0), diagonal, factor[self._below]])
+
     def entropy(self, steps: Floats, noise: Floats) -> tuple[Floats, Floats]:
         dim = self.num_shifts
         growth = steps[:, dim : 2 * dim] / _ROOT_2

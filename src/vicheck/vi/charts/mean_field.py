@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from vicheck.vi.charts.chart import Chart, Floats
 from vicheck.vi.curvature import along
 from vicheck.vi.families.family import Family
 from vicheck.vi.families.gaussian import LOG_2PI
+from vicheck.vi.families.mean_field import FARTHEST
 
 __all__ = ["MeanFieldChart", "turned"]
 
@@ -25,6 +26,7 @@ class MeanFieldChart(Chart):
     loc: Floats
     log_scale: Floats
     directions: Floats
+    is_corrected: ClassVar[bool] = True
 
     @property
     def step_dim(self) -> int:  # type: ignore[override]
@@ -81,11 +83,14 @@ class MeanFieldChart(Chart):
         self, steps: Floats, hessian: Floats, moments: Floats
     ) -> tuple[Floats, Floats] | None:
         # Of s'As with s the scales, A the Hessian times the excess of the moments, entry by entry.
-        _, log_scale = self._parameters(steps)
-        scale = np.exp(log_scale)
-        weighted = along(hessian * (np.eye(self.num_shifts) - moments), scale) * scale
-        slope = np.concatenate([np.zeros_like(scale), weighted / _ROOT_2], axis=1)
-        return 0.5 * weighted.sum(axis=1), slope
+        # Far from the anchors the density need not be so curved, and with nothing to stop what is
+        # added the best scales could be infinite.
+        dim = self.num_shifts
+        growth = np.clip(steps[:, dim:], -FARTHEST, FARTHEST)
+        scale = np.exp(self.log_scale + growth / _ROOT_2)
+        weighted = along(hessian * (np.eye(dim) - moments), scale) * scale
+        slope = np.where(np.abs(growth) < FARTHEST, weighted / _ROOT_2, 0.0)
+        return 0.5 * weighted.sum(axis=1), np.concatenate([np.zeros_like(slope), slope], axis=1)
 
 
 def turned(directions: Floats) -> Floats:

@@ -20,7 +20,7 @@ __all__ = ["TracedChart"]
 
 @dataclass
 class TracedChart(Chart):
-    """Steps are those of `Family.displaced`, along the family's own units."""
+    """Steps are those of `Family.displaced`, along given directions or the family's own units."""
 
     anchors: Family
     units: Any = None

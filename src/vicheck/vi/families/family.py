@@ -156,13 +156,14 @@ class Family(eqx.Module):
         """
         from vicheck.vi.charts.traced import TracedChart
 
-        return TracedChart(self)
+        return TracedChart(self, directions if self.needs_directions() else None)
 
-    def correction(self, excess: jax.Array) -> jax.Array | float:
+    def correction(self, step: jax.Array, excess: jax.Array) -> jax.Array | float:
         """Return what makes the mean of a quadratic function over the noise its expectation.
 
+        For the member a step away, as `Chart.correction` does; by default families do without.
         ``excess`` is the function's Hessian times what the second moments of the noise lack to the
-        identity, entry by entry, shape ``(d, d)``. By default the family does without.
+        identity, entry by entry, shape ``(d, d)``.
         """
         return 0.0
 

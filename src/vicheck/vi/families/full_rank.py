@@ -80,9 +80,11 @@ class FullRank(Gaussian):
         return type(self)(self.loc + self.scale_tril @ shift, self.scale_tril @ factor)
 
     def chart(self, directions: Any) -> Chart:
+        if type(self) is not FullRank:
+            return super().chart(directions)  # another class may draw in another way
         from vicheck.vi.charts.full_rank import FullRankChart
 
-        return FullRankChart(type(self), self.loc, self.scale_tril)
+        return FullRankChart(type(self), np.asarray(self.loc), np.asarray(self.scale_tril))
 
     def projected(self, gradient: Self) -> Self:
         return type(self)(gradient.loc, jnp.tril(gradient.scale_tril))
@@ -96,7 +98,7 @@ class FullRank(Gaussian):
         return super().entry_name(entry, gradient, coordinates)
 
 
-def _lower_triangular(roots: NDArray[np.float64]) -> NDArray[np.float64]:
+def _lower_triangular(roots: NDArray[np.float64]) -> Any:
     """Return the Cholesky factor of ``roots @ roots.T`` without forming that product."""
     if roots.ndim == 1:
         return np.diag(roots)

@@ -92,12 +92,15 @@ class LowRank(Gaussian):
         )
 
     def chart(self, directions: Any) -> Chart:
+        if type(self) is not LowRank:
+            return super().chart(directions)  # another class may draw in another way
         from vicheck.vi.charts.low_rank import LowRankChart
 
-        return LowRankChart(type(self), self.loc, self.log_diagonal, self.factor, directions)
+        parts = (self.loc, self.log_diagonal, self.factor, directions)
+        return LowRankChart(type(self), *(np.asarray(part) for part in parts))
 
 
-def _widest(roots: Floats, scale: Floats, rank: int) -> Floats:
+def _widest(roots: Floats, scale: Floats, rank: int) -> Any:
     """Return the directions in which the posterior is widest, compared with its own scales."""
     if roots.ndim == scale.ndim:
         # No directions are known. Zero would be a saddle point, so a little of everything.

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from vicheck.vi.charts.chart import Chart
     from vicheck.vi.curvature import Curvature
 
-__all__ = ["MeanField"]
+__all__ = ["FARTHEST", "MeanField"]
+
+FARTHEST = 1.0
+"""Growth of a scale, in steps, up to which what is known of the curvature is used."""
 
 
 class MeanField(Gaussian):
@@ -64,10 +67,15 @@ class MeanField(Gaussian):
         shift, growth = step[: self.dim], step[self.dim :] / jnp.sqrt(2.0)
         return type(self)(moved(self.loc, shift, directions), self.log_scale + growth)
 
-    def correction(self, excess: jax.Array) -> jax.Array | float:
-        return 0.5 * self.sd @ excess @ self.sd
+    def correction(self, step: jax.Array, excess: jax.Array) -> jax.Array | float:
+        growth = jnp.clip(step[self.dim :], -FARTHEST, FARTHEST) / jnp.sqrt(2.0)
+        sd = jnp.exp(self.log_scale + growth)
+        return 0.5 * sd @ excess @ sd
 
     def chart(self, directions: Any) -> Chart:
+        if type(self) is not MeanField:
+            return super().chart(directions)  # another class may draw in another way
         from vicheck.vi.charts.mean_field import MeanFieldChart
 
-        return MeanFieldChart(type(self), self.loc, self.log_scale, directions)
+        anchors = (np.asarray(part) for part in (self.loc, self.log_scale, directions))
+        return MeanFieldChart(type(self), *anchors)

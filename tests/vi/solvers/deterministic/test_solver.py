@@ -82,6 +82,8 @@ def test_eight_schools_converge_for_every_seed(function):
         assert solution.status is FitStatus.CONVERGED
         assert solution.gradient_norm < 1e-3
         assert solution.others == ()
+        # An ELBO is below the log evidence, which is about -30; on few draws a little above it.
+        assert solution.elbo_trace.max() < -29.0
 
 
 def test_the_same_seed_gives_the_same_bits():
@@ -188,10 +190,10 @@ def test_an_interrupted_fit_is_returned_as_far_as_it_got(at):
 
 
 def test_an_interrupt_before_anything_was_found_is_raised(monkeypatch):
-    def interrupt(*arguments):
+    def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("vicheck.vi.solvers.deterministic.batch.run_rounds", interrupt)
+    monkeypatch.setattr("vicheck.vi.solvers.deterministic.rounds.minimise", interrupt)
     with pytest.raises(KeyboardInterrupt):
         vicheck.fit(vicheck.from_numpyro(models.two_modes))
 
@@ -228,8 +230,8 @@ def test_bad_options(options, error, message):
         vicheck.fit(gaussian(np.eye(2), np.ones(2)), **options)
 
 
-@pytest.mark.parametrize("dim", [513, 1000, 5000])
-def test_full_rank_is_refused_where_it_would_take_minutes(dim):
+@pytest.mark.parametrize("dim", [2001, 5000])
+def test_full_rank_is_refused_where_its_covariances_would_not_fit(dim):
     model = vicheck.from_log_density(lambda x: -jnp.sum(x**2), np.zeros(dim))
     with pytest.raises(ValueError, match=f"model has {dim}: use 'low_rank' or 'mean_field'"):
         vicheck.fit(model, family="full_rank")

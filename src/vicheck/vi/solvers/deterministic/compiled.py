@@ -109,7 +109,7 @@ class CompiledLoop:
 def _excess(objective: Objective) -> Floats:
     """Return what `Family.correction` takes, zero where nothing is to be corrected."""
     count, dim = len(objective.lanes), objective.density.dim
-    if objective.hessian is None or objective.half.shape[2] != dim:
+    if objective.hessian is None or not objective.chart.is_corrected:
         return np.zeros((count, dim, dim))
     return np.asarray(objective.hessian * (np.eye(dim) - objective.moments))
 
@@ -165,7 +165,7 @@ def _objective(
         q = lane.anchor.displaced(step, lane.directions)
         noise = jnp.concatenate([half, -half])
         log_p = jax.vmap(lambda e: program.log_density(q.transform(e), data))(noise)
-        return q.correction(lane.excess) - log_p.mean() - entropy_of(q, noise)
+        return lane.anchor.correction(step, lane.excess) - log_p.mean() - entropy_of(q, noise)
 
     def value_and_grad(step: jax.Array) -> tuple[jax.Array, jax.Array]:
         def add(index: Any, total: Any) -> Any:

@@ -158,8 +158,8 @@ def take(progress: Progress, which: Any) -> Progress:
 
 
 def put(progress: Progress, which: Any, some: Progress) -> Progress:
-    """Replace the progress of some fits."""
-    if len(which) == len(progress.code):
+    """Replace the progress of some fits, given by their numbers."""
+    if np.array_equal(which, np.arange(len(progress.code))):
         return some
 
     def replaced(leaf: Any, new: Any) -> Any:

@@ -220,7 +220,9 @@ class Rounds:
         flat = (norm < _tolerances(now, limits)) | (
             end.stalled & (norm < limits.sampling_tolerance)
         )
-        settled = flat & near & ~first
+        # A start that needs no step is an optimum in units that are right.
+        unmoved_start = (end.num_evaluations == 1) & (norm < limits.tolerance)
+        settled = flat & near & (~first | unmoved_start)
         shift = (np.abs(mean - now.former_mean) / sd).max(axis=1)
         growth = np.abs(np.log(sd / now.former_sd)).max(axis=1)
         error = np.where(settled, np.maximum(shift, growth), now.error)
@@ -237,7 +239,7 @@ class Rounds:
         sizes = np.where(stuck[:, None], pushed, now.sizes)
         # Stuck four times, and larger each time: there is no optimum.
         growing = stuck & (np.diff(sizes) > 0.0).all(axis=1) & (sizes[:, -1] > 1.2 * sizes[:, 0])
-        again = first | stuck
+        again = (first & ~settled) | stuck
         code = np.select(
             [
                 ~np.isfinite(end.value),

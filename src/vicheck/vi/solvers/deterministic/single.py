@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -64,7 +65,7 @@ class SingleFit:
         )
 
     def _raise_not_finite(self) -> None:
-        where = self.model.program.locate_trouble(np.zeros(self.model.dim), self.model.data)
+        where = self.model.program.locate_trouble(jnp.zeros(self.model.dim), self.model.data)
         raise ModelError(
             f"the log density is not finite at any of {self.num_climbs + 1} starts; at z = 0 "
             f"the trouble is in {where}"

@@ -1,0 +1,147 @@
+"""Whether more draws could change what is said of a fit: the rule by which a check stops early.
+
+Each function asks the same question, `side_is_certain`, of a number, its error and its cut-offs.
+Looking at khat to decide when to stop is a selection, and khat moves as more of the tail is seen,
+so the rule asks for more than an interval that lies on one side. Its constants were chosen, and how
+often it is wrong is measured, by simulation (`benchmarks/auto_draws.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from vicheck.judging.cutoffs import (
+    GOOD_BELOW,
+    MISSING_MASS,
+    SMALL_GROWTH,
+    SMALL_SHIFT,
+    USABLE_BELOW,
+)
+from vicheck.results.convergence import PooledModes
+from vicheck.results.psis import PsisResult, PsisStatus
+
+__all__ = [
+    "CERTAINTY",
+    "DRAWS_FOR_GOOD",
+    "DRIFT",
+    "FULL_RUN",
+    "LEAST_DRAWS",
+    "STEADY",
+    "estimate_is_settled",
+    "level_is_settled",
+    "modes_are_settled",
+    "side_is_certain",
+]
+
+FULL_RUN = 100_000
+"""The number of draws whose verdict is to be foretold."""
+CERTAINTY = 0.95
+"""Level of the interval of khat that has to lie on one side of each cut-off."""
+STEADY = 0.9
+"""Level of the interval in which the khats of a quarter and of half of the draws have to lie."""
+DRIFT = 0.03
+"""By how much khat may still move with each doubling of the draws, up to a full run."""
+DRAWS_FOR_GOOD = 8000
+"""Draws without which nothing is called good for good: a rare tail may not have been seen."""
+LEAST_DRAWS = 4000
+"""Draws without which no khat is settled: a quarter of fewer is too few for a khat of its own."""
+_ERRORS = 3.0
+"""Standard errors by which a number must be away from its cut-off."""
+_COUNTING = 0.1
+"""Part of the draws from a mixture of modes that count, when the error of a mass is estimated."""
+
+
+def side_is_certain(low: float, high: float, cutoffs: Sequence[float]) -> bool:
+    """Whether all of an interval lies on the same side of each cut-off.
+
+    Examples
+    --------
+    >>> side_is_certain(0.1, 0.4, [0.5, 0.7]), side_is_certain(0.4, 0.6, [0.5, 0.7])
+    (True, False)
+    """
+    return all(high < cutoff or low >= cutoff for cutoff in cutoffs)
+
+
+def level_is_settled(result: PsisResult, earlier: Sequence[float]) -> bool:
+    """Whether the level that khat means will be the same with 100,000 draws.
+
+    The interval of khat, widened by what it may drift until then, must lie on one side of 0.5 and
+    of 0.7, below 0.5 only from 8000 draws on; and khat must have been steady: a tail that is not
+    Pareto yet can have a khat of 4 on its way to 0.5. NaN among the ratios stays there. Equal
+    ratios have a khat of 0, and whatever else leaves khat undefined may change.
+
+    Parameters
+    ----------
+    result
+        The PSIS of the draws that there are.
+    earlier
+        khat of a quarter and of half of them.
+    """
+    if result.status is PsisStatus.NOT_FINITE:
+        return True
+    if result.status is PsisStatus.CONSTANT:
+        return result.num_draws >= DRAWS_FOR_GOOD
+    if result.status is not PsisStatus.OK or result.num_draws < LEAST_DRAWS:
+        return False
+    low, high = map(float, result.khat_interval(STEADY))
+    if not all(low <= khat <= high for khat in earlier):
+        return False
+    low, high = map(float, result.khat_interval(CERTAINTY))
+    drift = _drift(result.num_draws)
+    certain = side_is_certain(low - drift, high + drift, (GOOD_BELOW, USABLE_BELOW))
+    return certain and (result.num_draws >= DRAWS_FOR_GOOD or low >= GOOD_BELOW)
+
+
+def modes_are_settled(pooled: PooledModes | None, num_draws: int) -> bool:
+    """Whether more draws would say the same about modes that q may miss."""
+    if pooled is None:
+        return True
+    if math.isnan(pooled.khat):
+        return False
+    error = _khat_error(pooled.khat, num_draws)
+    if pooled.khat - error >= USABLE_BELOW:  # the mass does not matter then
+        return True
+    if pooled.khat + error >= USABLE_BELOW:
+        return False
+    error = _ERRORS * math.sqrt(MISSING_MASS * (1.0 - MISSING_MASS) / (_COUNTING * num_draws))
+    return side_is_certain(pooled.missed - error, pooled.missed + error, [MISSING_MASS])
+
+
+def estimate_is_settled(
+    khat: float,
+    num_draws: int,
+    shift: float,
+    shift_error: float,
+    growth: float,
+    growth_error: float,
+) -> bool:
+    """Whether `choose_estimate` would choose the same estimate of a quantity with more draws.
+
+    Its own khat must be on one side of the threshold with all of its error, and if it is below, the
+    corrections of mean and log sd must be on one side of what makes no difference: one of them
+    above, or both below. A khat that is undefined counts as settled: there is nothing to use.
+    """
+    if math.isnan(khat):
+        return True
+    error = _khat_error(khat, num_draws)
+    if khat - error >= USABLE_BELOW:
+        return True
+    if khat + error >= USABLE_BELOW:
+        return False
+    moved, moved_by = abs(shift), _ERRORS * shift_error
+    grown, grown_by = abs(growth), _ERRORS * growth_error
+    differ = moved - moved_by >= SMALL_SHIFT or grown - grown_by >= SMALL_GROWTH
+    agree = moved + moved_by < SMALL_SHIFT and grown + grown_by < SMALL_GROWTH
+    return differ or agree
+
+
+def _drift(num_draws: int) -> float:
+    return DRIFT * max(0.0, math.log2(FULL_RUN / num_draws))
+
+
+def _khat_error(khat: float, num_draws: int) -> float:
+    """Return how far a khat without an interval may be from that of a full run."""
+    # The standard error of khat is about (1 + k) / sqrt(M), with M = 3 sqrt(S) in the tail.
+    standard_error = (1.0 + max(khat, 0.0)) / math.sqrt(3.0 * math.sqrt(num_draws))
+    return _ERRORS * standard_error + _drift(num_draws)
