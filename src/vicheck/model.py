@@ -316,7 +316,7 @@ def is_finite(program: Program, z: jax.Array, data: Data) -> jax.Array:
     return jnp.isfinite(value) & jnp.isfinite(gradient).all()
 
 
-@compiled("simulate")
+@compiled("simulate", rarely=True)
 def simulate_many(program: Program, seeds: Any, data: Data) -> tuple[jax.Array, Data]:
     """Draw z and the observed data once for each seed.
 
@@ -325,7 +325,7 @@ def simulate_many(program: Program, seeds: Any, data: Data) -> tuple[jax.Array, 
     return lax.map(lambda seed: program.simulate(jax.random.key(seed), data), jnp.asarray(seeds))
 
 
-@compiled("replicate")
+@compiled("replicate", rarely=True)
 def replicate_many(program: Program, seeds: Any, z: Any, data: Data) -> Data:
     """Draw the observed data given each row of z."""
     return lax.map(

@@ -30,7 +30,7 @@ _MAX_DRAWS = 1024
 """Draws of a fit at most, and more where a family of this dimension begins with more."""
 _CHUNK_BYTES = 2**24
 """Memory for the draws of a chunk's fits; a chunk is also what is lost when a run is killed."""
-_LONGEST_CHUNK = 64
+_LONGEST_CHUNK = 128
 _LEAST_CHUNKS = 8
 """A run is cut into this many chunks at least, so that many cores have something to do."""
 _ROOM = 512

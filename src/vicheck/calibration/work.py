@@ -132,10 +132,10 @@ class Work:
     def _compile(self, seeds: NDArray[np.int64]) -> None:
         """Compile everything once per process, the longest part in parallel with the others."""
         kind = self._kind
-        # By what is simulated, which is traced for that anyway: every chunk passes through here.
-        simulated = self.model.program.computation("simulate", self.model.data)
-        key = (simulated, self.centre is None, self.quantities, kind, len(seeds))
         with _COMPILING:
+            # By what is simulated, which is traced for that anyway: every chunk comes here.
+            simulated = self.model.program.computation("simulate", self.model.data)
+            key = (simulated, self.centre is None, self.quantities, kind, len(seeds))
             if key in _COMPILED:
                 return
             own = self._placeholders(seeds)

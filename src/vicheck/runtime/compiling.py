@@ -38,11 +38,12 @@ _QUICKER = {
 """XLA's older code generator for CPUs compiles small models in half the time, and their code is as
 fast; for large models its code takes twice as long. The second option analyses more closely which
 copies of a loop's state are needed; without it, copies take a tenth of the time of small fits."""
+_UNOPTIMISED = {"xla_backend_optimization_level": 0}
 _LARGE = 2**12
 """A model is large if z and the data together have at least this many numbers."""
 
 
-def compiled(*uses: str) -> Callable[[_F], _F]:
+def compiled(*uses: str, rarely: bool = False) -> Callable[[_F], _F]:
     """Compile a function whose first argument is static.
 
     That argument is a `Traced`, or a tuple that begins with one; the other items of the tuple are
@@ -55,6 +56,9 @@ def compiled(*uses: str) -> Callable[[_F], _F]:
     *uses
         Which functions of the static argument are called. These are traced to see whether there is
         code for what they compute now. If none are given, the whole function is traced.
+    rarely
+        Whether the code of a small model runs so rarely that compiling it takes longer: then it is
+        not optimised.
     """
 
     def decorate(function: _F) -> _F:
@@ -75,7 +79,8 @@ def compiled(*uses: str) -> Callable[[_F], _F]:
                 key = (function.__qualname__, *parts, shapes)
                 whole = partial(function, what)
                 computed = [subject.cached_computation(key, lambda: (whole, abstract(args)))]
-            static = _Static(function, tuple(computed), shapes, is_large(subject, data), what)
+            large = is_large(subject, data)
+            static = _Static(function, tuple(computed), shapes, large, rarely, what)
             return _CODE.code_for(static)
 
         @wraps(function)
@@ -101,9 +106,15 @@ class _Static:
     """The static argument of compiled code; equal if it computes the same."""
 
     def __init__(
-        self, function: Any, computed: Hashable, shapes: Hashable, large: bool, what: Any
+        self,
+        function: Any,
+        computed: Hashable,
+        shapes: Hashable,
+        large: bool,
+        rarely: bool,
+        what: Any,
     ) -> None:
-        self.function, self.large, self.what = function, large, what
+        self.function, self.large, self.rarely, self.what = function, large, rarely, what
         self.key = (function, computed, shapes, large)
         self._hash = hash(self.key)
 
@@ -218,7 +229,9 @@ def _jitted(static: _Static) -> Any:
     def run(*args: Any) -> Any:
         return function(what, *args)
 
-    options = _QUICKER if not static.large and _has_options() else None
+    options = None
+    if not static.large and _has_options():
+        options = _QUICKER | _UNOPTIMISED if static.rarely else _QUICKER
     return jax.jit(run, compiler_options=options)
 
 
@@ -232,7 +245,7 @@ def is_large(subject: Any, data: Any) -> bool:
 def _has_options() -> bool:
     """Whether this XLA has the options, which are not part of its public interface."""
     try:
-        jax.jit(lambda x: x, compiler_options=_QUICKER).lower(0.0).compile()
+        jax.jit(lambda x: x, compiler_options=_QUICKER | _UNOPTIMISED).lower(0.0).compile()
     except Exception:
         return False
     return True

@@ -99,8 +99,7 @@ class Density:
         outputs = []
         for start in range(0, padded, together):
             some = slice(start, start + together)
-            own = {name: jax.tree.map(itemgetter(where[some]), a) for name, a in self._own.items()}
-            args = (points[some], own, self._shared)
+            args = (points[some], *self.data_of(where[some]))
             # JAX returns before the numbers are there: calls overlap.
             outputs.append(self._code(size, args)(*args))
         values, gradients = (_joined(part) for part in zip(*outputs, strict=True))
@@ -140,6 +139,16 @@ class Density:
 
     def _data_of(self, lane: Any) -> Data:
         return self._shared | jax.tree.map(lambda leaf: leaf[lane], self._own)
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether compiled code computes it, and its points are less work than a call."""
+        return self._on_host is None and not self._is_large
+
+    def data_of(self, lanes: Lanes) -> tuple[Data, Data]:
+        """Return the own data of some lanes, in arrays with a leading axis, and the shared."""
+        own = {name: jax.tree.map(itemgetter(lanes), a) for name, a in self._own.items()}
+        return own, self._shared
 
     def compile(self) -> None:
         """Compile what evaluations need, and evaluate nothing that counts."""

@@ -14,17 +14,19 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Memory", "Minimum", "minimise", "no_memory"]
+__all__ = ["Dense", "Memory", "Minimum", "minimise", "no_memory"]
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-_ARMIJO = 1e-4
+ARMIJO = 1e-4
 _MAX_DENSE = 256
 """Up to this size the whole inverse Hessian is kept (BFGS), above it some pairs (L-BFGS)."""
 _PAIRS = 16
-_SHORTEST = 1e-9
+SHORTEST = 1e-9
 """A step cut to this fraction has failed: rounding hides any descent that is left."""
+ROUNDING = 1e-13
+"""Fraction of a value that rounding may add to it."""
 
 
 class Memory:
@@ -55,7 +57,7 @@ class Memory:
 
 
 @dataclass
-class _Dense(Memory):
+class Dense(Memory):
     """Inverse Hessians as matrices."""
 
     inverse: Floats
@@ -85,10 +87,10 @@ class _Dense(Memory):
         self.inverse[some] = np.eye(self.inverse.shape[-1])
         self.num_pairs[some] = 0
 
-    def take(self, some: Any) -> _Dense:
-        return _Dense(self.inverse[some], self.num_pairs[some])
+    def take(self, some: Any) -> Dense:
+        return Dense(self.inverse[some], self.num_pairs[some])
 
-    def put(self, some: Any, other: _Dense) -> None:
+    def put(self, some: Any, other: Dense) -> None:
         self.inverse[some], self.num_pairs[some] = other.inverse, other.num_pairs
 
 
@@ -266,7 +268,7 @@ def _advance(
     trial = state.x + state.fraction[:, None] * state.direction
     value, gradient = function(trial, which)
     slope = np.where(first, 0.0, _inner(state.direction, state.gradient))
-    allowed = state.value + _ARMIJO * state.fraction * slope + 1e-13 * np.abs(state.value)
+    allowed = state.value + ARMIJO * state.fraction * slope + ROUNDING * np.abs(state.value)
     finite = np.isfinite(value) & np.isfinite(gradient).all(axis=1)
     accepted = finite & (value <= allowed)
     learning = accepted & ~first
@@ -285,7 +287,7 @@ def _advance(
         return
     shorter = _shorter_fraction(state, value, slope)
     # When the memory misleads, forget it and go downhill once; when that fails too, it is over.
-    forget = ~accepted & (shorter < _SHORTEST)
+    forget = ~accepted & (shorter < SHORTEST)
     state.stalled |= (forget & (memory.num_pairs == 0)) | (first & ~finite)
     if forget.any():
         memory.forget(forget)
@@ -304,7 +306,7 @@ def no_memory(num_problems: int, size: int) -> Memory:
     """Return what is known about the Hessians before anything is learnt."""
     count = np.zeros(num_problems, np.int64)
     if size <= _MAX_DENSE:
-        return _Dense(np.tile(np.eye(size), (num_problems, 1, 1)), count)
+        return Dense(np.tile(np.eye(size), (num_problems, 1, 1)), count)
     shape = (num_problems, _PAIRS, size)
     return _Limited(np.zeros(shape), np.zeros(shape), count)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ class Chart(abc.ABC):
     """How many numbers describe a step."""
     num_shifts: int
     """How many of them, the first ones, move q without changing its shape."""
+    is_corrected: ClassVar[bool] = False
+    """Whether there is a `correction`."""
 
     @abc.abstractmethod
     def draws(self, steps: Floats, noise: Floats) -> Floats:
@@ -46,6 +48,10 @@ class Chart(abc.ABC):
     @abc.abstractmethod
     def scores(self, noise: Floats, draws: Floats) -> Floats:
         """Return the gradients of log q of the anchors at their draws, shape ``(l, n, d)``."""
+
+    @abc.abstractmethod
+    def anchors_and_directions(self) -> tuple[Family, Floats]:
+        """Return the anchors, and what `Family.displaced` takes steps along, for each of them."""
 
     @abc.abstractmethod
     def members(self, steps: Floats) -> Family:

@@ -89,6 +89,9 @@ class FullRankChart(Chart):
         columns = np.linalg.solve(transposed, np.swapaxes(noise, 1, 2))
         return np.asarray(-np.swapaxes(columns, 1, 2))
 
+    def anchors_and_directions(self) -> tuple[Family, Floats]:
+        return self.family(self.loc, self.scale), np.zeros((len(self.loc), 0))
+
     def members(self, steps: Floats) -> Family:
         loc, scale, _ = self._parameters(steps)
         return self.family(loc, scale)

@@ -98,6 +98,9 @@ class LowRankChart(Chart):
         explained = np.swapaxes(whitened @ along_factor, 1, 2)
         return np.asarray(-(deviation - explained) * scale)
 
+    def anchors_and_directions(self) -> tuple[Family, Floats]:
+        return self.family(self.loc, self.log_diagonal, self.factor), self.directions
+
     def members(self, steps: Floats) -> Family:
         return self.family(*self._parameters(steps))
 

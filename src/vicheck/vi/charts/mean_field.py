@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,12 +11,11 @@ from vicheck.vi.charts.chart import Chart, Floats
 from vicheck.vi.curvature import along
 from vicheck.vi.families.family import Family
 from vicheck.vi.families.gaussian import LOG_2PI
+from vicheck.vi.families.mean_field import FARTHEST
 
 __all__ = ["MeanFieldChart", "turned"]
 
 _ROOT_2 = np.sqrt(2.0)
-_FARTHEST = 1.0
-"""Growth of a scale, in steps, up to which what is known of the curvature is used."""
 
 
 @dataclass
@@ -27,6 +26,7 @@ class MeanFieldChart(Chart):
     loc: Floats
     log_scale: Floats
     directions: Floats
+    is_corrected: ClassVar[bool] = True
 
     @property
     def step_dim(self) -> int:  # type: ignore[override]
@@ -62,6 +62,9 @@ class MeanFieldChart(Chart):
     def scores(self, noise: Floats, draws: Floats) -> Floats:
         return np.asarray(-noise * np.exp(-self.log_scale)[:, None])
 
+    def anchors_and_directions(self) -> tuple[Family, Floats]:
+        return self.family(self.loc, self.log_scale), self.directions
+
     def members(self, steps: Floats) -> Family:
         return self.family(*self._parameters(steps))
 
@@ -83,10 +86,10 @@ class MeanFieldChart(Chart):
         # Far from the anchors the density need not be so curved, and with nothing to stop what is
         # added the best scales could be infinite.
         dim = self.num_shifts
-        growth = np.clip(steps[:, dim:], -_FARTHEST, _FARTHEST)
+        growth = np.clip(steps[:, dim:], -FARTHEST, FARTHEST)
         scale = np.exp(self.log_scale + growth / _ROOT_2)
         weighted = along(hessian * (np.eye(dim) - moments), scale) * scale
-        slope = np.where(np.abs(growth) < _FARTHEST, weighted / _ROOT_2, 0.0)
+        slope = np.where(np.abs(growth) < FARTHEST, weighted / _ROOT_2, 0.0)
         return 0.5 * weighted.sum(axis=1), np.concatenate([np.zeros_like(slope), slope], axis=1)
 
 

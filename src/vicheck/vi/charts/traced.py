@@ -47,6 +47,9 @@ class TracedChart(Chart):
     def scores(self, noise: Floats, draws: Floats) -> Floats:
         return np.asarray(_over_fits(_scores, self.anchors, draws))
 
+    def anchors_and_directions(self) -> tuple[Family, Floats]:
+        return self.anchors, self.units
+
     def members(self, steps: Floats) -> Family:
         moved: Family = jax.tree.map(np.asarray, self._call(_member, steps))
         return moved

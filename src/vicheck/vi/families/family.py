@@ -158,6 +158,15 @@ class Family(eqx.Module):
 
         return TracedChart(self, directions if self.needs_directions() else None)
 
+    def correction(self, step: jax.Array, excess: jax.Array) -> jax.Array | float:
+        """Return what makes the mean of a quadratic function over the noise its expectation.
+
+        For the member a step away, as `Chart.correction` does; by default families do without.
+        ``excess`` is the function's Hessian times what the second moments of the noise lack to the
+        identity, entry by entry, shape ``(d, d)``.
+        """
+        return 0.0
+
     def projected(self, gradient: Self) -> Self:
         """Return a gradient, by parameters, without entries that have to stay as they are."""
         return gradient

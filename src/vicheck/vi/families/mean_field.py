@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from vicheck.vi.charts.chart import Chart
     from vicheck.vi.curvature import Curvature
 
-__all__ = ["MeanField"]
+__all__ = ["FARTHEST", "MeanField"]
+
+FARTHEST = 1.0
+"""Growth of a scale, in steps, up to which what is known of the curvature is used."""
 
 
 class MeanField(Gaussian):
@@ -63,6 +66,11 @@ class MeanField(Gaussian):
         # it 1 along every entry of the step.
         shift, growth = step[: self.dim], step[self.dim :] / jnp.sqrt(2.0)
         return type(self)(moved(self.loc, shift, directions), self.log_scale + growth)
+
+    def correction(self, step: jax.Array, excess: jax.Array) -> jax.Array | float:
+        growth = jnp.clip(step[self.dim :], -FARTHEST, FARTHEST) / jnp.sqrt(2.0)
+        sd = jnp.exp(self.log_scale + growth)
+        return 0.5 * sd @ excess @ sd
 
     def chart(self, directions: Any) -> Chart:
         if type(self) is not MeanField:

@@ -31,11 +31,10 @@ def make_noise(num_draws: int, dim: int, seeds: NDArray[np.int64]) -> Floats:
     because making them costs more than a fit. A short set is the beginning of a longer one, so that
     doubling the draws keeps the existing ones.
     """
-    points = _points(num_draws // 2, dim)
-    noise = np.empty((len(seeds), *points.shape))
-    for rows, seed in zip(noise, seeds, strict=True):
-        shift = np.random.default_rng((int(seed), dim)).random(dim)
-        np.clip((points + shift) % 1.0, _LEAST, 1.0 - _LEAST, out=rows)
+    shifts = [np.random.default_rng((int(seed), dim)).random(dim) for seed in seeds]
+    noise = _points(num_draws // 2, dim) + np.array(shifts)[:, None]
+    noise -= noise >= 1.0
+    np.clip(noise, _LEAST, 1.0 - _LEAST, out=noise)
     return np.asarray(ndtri(noise, out=noise))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,10 +38,14 @@ class Objective:
         self, density: Density, lanes: Lanes, chart: Chart, half: Floats, hessian: Floats | None
     ) -> None:
         self.density, self.lanes, self.chart = density, lanes, chart
-        self.noise = np.concatenate([half, -half], axis=1)
-        self.hessian = hessian
+        self.half, self.hessian = half, hessian
         if hessian is not None:
             self.moments = np.swapaxes(half, 1, 2) @ half / half.shape[1]
+
+    @cached_property
+    def noise(self) -> Floats:
+        """Of all draws, shape ``(l, 2n, k)``."""
+        return np.concatenate([self.half, -self.half], axis=1)
 
     def __call__(self, steps: Floats, which: NDArray[np.intp]) -> tuple[Floats, Floats]:
         """Return values, shape ``(k,)``, and gradients, shape ``(k, p)``, of some of the fits."""

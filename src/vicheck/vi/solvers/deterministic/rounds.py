@@ -7,7 +7,7 @@ the same. When rounds get stuck, the units are recomputed from the curvature at 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -19,6 +19,7 @@ from vicheck.vi.curvature import FLATTEST, climb
 from vicheck.vi.density import Density, Lanes
 from vicheck.vi.families.registry import Kind
 from vicheck.vi.quasi_newton import Memory, Minimum, minimise, no_memory
+from vicheck.vi.solvers.deterministic.compiled import CompiledLoop
 from vicheck.vi.solvers.deterministic.noise import make_noise, standardised
 from vicheck.vi.solvers.deterministic.objective import Objective
 from vicheck.vi.solvers.deterministic.progress import (
@@ -26,6 +27,7 @@ from vicheck.vi.solvers.deterministic.progress import (
     NEW,
     RUNNING,
     Progress,
+    begin,
     takes_directions,
 )
 
@@ -112,8 +114,11 @@ class Rounds:
         self.density, self.kind, self.seeds = density, kind, seeds
         self.dim = density.dim
         self.noise_dim = kind.noise_dim(density.dim)
+        self._loop = CompiledLoop(density)
         self._memory = no_memory(len(seeds), kind.shapes(density.dim).step_dim)
         """What the optimiser has learnt in the last round of each fit."""
+        self._noise: tuple[Lanes, Floats] = (np.zeros(0, np.intp), np.zeros((0, 0, 0)))
+        """Lanes of a recent round, in order, and the noise of half their draws."""
 
     def run(self, lanes: Lanes, now: Progress, limits: Limits) -> Progress:
         """Return the progress after one round; all these fits have the same number of draws."""
@@ -121,11 +126,19 @@ class Rounds:
             now = self._with_fresh_units(lanes, now)
             chart = self._chart(now)
             now = _placed(now, chart)
-            end = self._optimise(lanes, now, chart, limits)
+            most = _EVALUATIONS if takes_directions(self.kind, self.dim) else _LONG
+            end = self._optimise(lanes, now, chart, limits, most)
             after = self._judged(now, chart, end, limits)
         near = np.abs(end.x).max(axis=1) < _NEAR
         self._remember(lanes, end.memory, near & ~after.stale)
         return after
+
+    def compile(self, num_draws: int) -> None:
+        """Compile the loop of rounds that run in one, and evaluate nothing."""
+        now = begin(self.kind, np.zeros((len(self.seeds), self.dim)), num_draws)
+        lanes = np.arange(len(self.seeds))
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            self._optimise(lanes, now, self._chart(now), Limits(1.0, 1.0, num_draws), 0)
 
     def forget(self, lanes: Lanes) -> None:
         """Forget what was learnt about some fits, which begin anew."""
@@ -172,26 +185,41 @@ class Rounds:
         _, sd = now.q.chart(np.zeros_like(now.start)).mean_and_sd(still)
         return now.q.chart(sd)
 
-    def _optimise(self, lanes: Lanes, now: Progress, chart: Chart, limits: Limits) -> Minimum:
+    def _optimise(
+        self, lanes: Lanes, now: Progress, chart: Chart, limits: Limits, most: int
+    ) -> Minimum:
+        """Minimise minus the ELBO on fixed draws, with this many evaluations at most."""
         size = chart.step_dim
-        dense = self.kind.is_dense(self.dim)
-        half = make_noise(int(now.num_draws[0]), self.noise_dim, self.seeds[lanes])
+        half = self._half(lanes, int(now.num_draws[0]))
         exact = half.shape[1] >= 2 * self.noise_dim
         objective = Objective(
             self.density,
             lanes,
             chart,
-            standardised(half, dense),
+            half,
             None if exact or not now.hessian.size else _trusted(now.hessian, now),
         )
-        return minimise(
-            objective,
-            np.zeros((len(lanes), size)),
-            tolerance=_tolerances(now, limits),
-            max_evaluations=_EVALUATIONS if takes_directions(self.kind, self.dim) else _LONG,
-            longest=np.where(np.arange(size) < chart.num_shifts, _LONGEST_SHIFT, _LONGEST_GROWTH),
-            memory=self._recall(lanes),
-        )
+        memory = self._recall(lanes)
+        how: dict[str, Any] = {
+            "tolerance": _tolerances(now, limits),
+            "max_evaluations": most,
+            "longest": np.where(
+                np.arange(size) < chart.num_shifts, _LONGEST_SHIFT, _LONGEST_GROWTH
+            ),
+            "memory": memory,
+        }
+        if self._loop.takes(objective, memory):
+            return self._loop(objective, **how)
+        return minimise(objective, np.zeros((len(lanes), size)), **how)
+
+    def _half(self, lanes: Lanes, num_draws: int) -> Floats:
+        """Return the noise of half the draws; that of the last round where it is the same."""
+        kept, noise = self._noise
+        if noise.shape[1] != num_draws // 2 or not np.isin(lanes, kept).all():
+            noise = make_noise(num_draws, self.noise_dim, self.seeds[lanes])
+            self._noise = lanes, standardised(noise, self.kind.is_dense(self.dim))
+            return self._noise[1]
+        return noise if len(lanes) == len(kept) else noise[np.searchsorted(kept, lanes)]
 
     def _judged(self, now: Progress, chart: Chart, end: Minimum, limits: Limits) -> Progress:
         """Return where fits are after a round, which of them have ended, and how."""

@@ -9,17 +9,19 @@ then that is the size of the error it still has.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.model import Data, Model, Program
+from vicheck.model import Data, Model, Program, double_precision
 from vicheck.results.fit import Solution
 from vicheck.vi.density import Density
 from vicheck.vi.families.registry import Kind
 from vicheck.vi.solvers.deterministic.batch import BatchSolution, solve_in_parts
 from vicheck.vi.solvers.deterministic.options import Options
+from vicheck.vi.solvers.deterministic.rounds import Rounds
 from vicheck.vi.solvers.deterministic.single import SingleFit
 from vicheck.vi.solvers.reporting import Report, silent
 
@@ -54,7 +56,16 @@ class Deterministic(Options):
         self, program: Program, kind: Kind, shared: Data, own: Data, seeds: NDArray[np.int64]
     ) -> None:
         """Compile what `solve_many` needs for data of these shapes."""
-        Density(program, shared, own, len(seeds)).compile()
+        density = Density(program, shared, own, len(seeds))
+
+        def compile_density() -> None:
+            with double_precision():
+                density.compile()
+
+        with ThreadPoolExecutor(1) as pool:
+            compiling = pool.submit(compile_density)
+            Rounds(density, kind, seeds).compile(self.first_draws(kind, program.dim))
+            compiling.result()
 
     def solve_many(
         self, program: Program, kind: Kind, shared: Data, own: Data, seeds: NDArray[np.int64]
