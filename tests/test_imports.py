@@ -73,7 +73,7 @@ THIRD_PARTY = {
     "errors": set(),
     "plain_text": set(),
     "files": {"numpy"},
-    "runtime": {"jax", "numpy"},
+    "runtime": {"cloudpickle", "jax", "numpy"},
     "model": {"jax", "numpy"},
     "results": {"jax", "numpy", "pandas", "scipy", "xarray"},
     "draws": {"numpy"},

@@ -16,6 +16,7 @@ __all__ = [
     "DamagedStoreError",
     "HintedError",
     "InputFileError",
+    "LostWorkerWarning",
     "MissingExtraError",
     "ModelError",
     "NothingToShowError",
@@ -55,6 +56,10 @@ class OtherMachineWarning(UserWarning):
 
 class CacheWarning(UserWarning):
     """Compiled code cannot be kept, and is made again each time; the message says what to do."""
+
+
+class LostWorkerWarning(UserWarning):
+    """An executor has lost workers; what they were computing was computed again, the same."""
 
 
 class HintedError(Exception):
