@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.adapters.host_calls import call_on_host
-from vicheck.adapters.numpyro.by_rows import RowModel, priors, row_model, sums_over_rows
+from vicheck.adapters.numpyro.by_rows import Evaluator, RowModel
+from vicheck.adapters.numpyro.splitting import NUM_ROWS, split_by_rows
 from vicheck.adapters.shard_data import (
     Columns,
     Shard,
@@ -106,7 +107,7 @@ def from_shards(
     first = given.entries[0].read()
     assert first is not None
     with double_precision():
-        model, common = row_model(model_fn, shared, partial(first_rows, first))
+        model, common = split_by_rows(model_fn, shared, first_rows(first, NUM_ROWS))
     program = ShardedProgram(model.program.layout, model, given, first_rows(first, 2))
     return Model(program, common)
 
@@ -117,6 +118,11 @@ class Work:
 
     model: RowModel
     data: Data
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """Which computes it here."""
+        return Evaluator(self.model, self.data)
 
     @cached_property
     def packed(self) -> bytes:
@@ -136,7 +142,7 @@ class Work:
         with double_precision():
             for rows, count in in_blocks(arrays, size, fill=self.model.can_fill):
                 check_interrupt()
-                part = sums_over_rows(self.model, z, self.data, rows, count, gradients=gradients)
+                part = self.evaluator.sums(z, rows, count, gradients=gradients)
                 total = _added(total, part)
         return total
 
@@ -231,8 +237,7 @@ def _sum(shard: bytes, work: bytes, z: Floats, gradients: bool) -> tuple[Floats,
 @lru_cache(maxsize=2)
 def _unpacked(work: bytes) -> Work:
     # Cached, so that what it computes is traced only once.
-    model, data = pickle.loads(work)
-    return Work(model.snapshot(), data)
+    return Work(*pickle.loads(work))
 
 
 @dataclass(frozen=True)
@@ -257,11 +262,11 @@ class ShardedProgram(Program):
         return self.model.prior(z, self._filled(data)) + _log_likelihood(self, z, data)
 
     def density_on_host(self, data: Data) -> Callable[[Any], tuple[Any, Any]]:
-        work, filled = Work(self.model.snapshot(), data), self._filled(data)
+        work = Work(self.model, data)
 
         def evaluate(z: Floats) -> tuple[Floats, Floats]:
             with double_precision():
-                prior = priors(work.model, z, filled)
+                prior = work.evaluator.prior(z, self.example)
             values, gradients = _added(prior, self.shards.total(work, z, gradients=True))
             return values, gradients
 
@@ -278,7 +283,7 @@ class ShardedProgram(Program):
     def locate_trouble(self, z: jax.Array, data: Data) -> str:
         if not np.isfinite(self.model.prior(jnp.asarray(z), self._filled(data))):
             return "the prior"
-        work, point = Work(self.model.snapshot(), data), np.asarray(z, np.float64)[None]
+        work, point = Work(self.model, data), np.asarray(z, np.float64)[None]
         sums = self.shards.sums(work, point, gradients=True)
         bad = [
             shard.name
@@ -331,7 +336,7 @@ def _on_host(
             lambda array, rank: array.reshape(array.shape[array.ndim - rank :]), arrays, ranks
         )
         flat = np.array(points).reshape(-1, program.dim)
-        work = Work(program.model.snapshot(), shared)
+        work = Work(program.model, shared)
         found = program.shards.total(work, flat, gradients=gradients)
         return [
             array.reshape((*points.shape[:-1], *shape))
