@@ -105,9 +105,10 @@ def evaluated(model, z):
 
 
 @pytest.fixture(autouse=True)
-def small_blocks(monkeypatch):
-    """So that shards have several blocks."""
-    monkeypatch.setattr(shards_module, "_MOST_ROWS", 32)
+def small_blocks(request, monkeypatch):
+    """So that shards have several blocks; not in tests whose processes know nothing of it."""
+    if not request.node.get_closest_marker("slow"):
+        monkeypatch.setattr(shards_module, "_MOST_ROWS", 32)
 
 
 @pytest.mark.parametrize("name", MODELS)
