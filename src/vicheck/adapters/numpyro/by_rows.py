@@ -16,7 +16,8 @@ from numpyro.infer.util import potential_energy
 from vicheck.adapters.numpyro.program import NumpyroProgram
 from vicheck.adapters.numpyro.traces import WholePlates, tracing
 from vicheck.model import Data, unravel
-from vicheck.runtime.compiling import Traced, compiled
+from vicheck.runtime.compiling import compiled
+from vicheck.runtime.tracing import Traced
 
 __all__ = ["Evaluator", "RowModel"]
 
