@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-large test-processors test-wheel lint types bench bench-fit bench-vsbc accuracy coverage fuzz soak paper horseshoe-nuts docs clean
+.PHONY: help demo test test-all test-large test-processors test-wheel lint types bench bench-fit bench-vsbc bench-shards accuracy coverage fuzz soak paper horseshoe-nuts docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -53,6 +53,9 @@ bench-fit: $(VENV)/.bench  ## fits and checks against peers, written to docs/; D
 
 bench-vsbc: $(VENV)/.bench  ## calibration against peers, written to docs/; DATA= for leukemia
 	$(BIN)/python benchmarks/vsbc.py $(if $(DATA),--data $(DATA))
+
+bench-shards: $(VENV)/.dev  ## ten million rows in files, on two workers, written to docs/
+	$(BIN)/python benchmarks/shards.py --write
 
 accuracy: $(VENV)/.dev  ## accuracy of fits and checks, written to docs/; DATA= for posteriordb
 	$(BIN)/python benchmarks/acceptance.py $(if $(DATA),--data $(DATA))
