@@ -14,31 +14,13 @@ from concurrent.futures import Executor, wait
 from concurrent.futures import Future as StandardFuture
 from typing import Any, NamedTuple
 
-from vicheck.errors import ArgumentError, LostWorkerWarning
+from vicheck.errors import LostWorkerWarning
 from vicheck.runtime.interrupts import between_pieces, check_interrupt
 
-__all__ = ["packed", "require_executor", "results_of"]
+__all__ = ["packed", "results_of"]
 
 _LOOK = 0.2
 """Seconds between looks for Ctrl-C, which does not end a wait."""
-
-
-def require_executor(executor: object) -> None:
-    """Raise unless an argument is None or an executor whose workers can run JAX."""
-    if executor is None:
-        return
-    if not callable(getattr(executor, "submit", None)):
-        raise TypeError(
-            "executor must be an Executor of concurrent.futures, or have its methods, got "
-            f"{type(executor).__name__}"
-        )
-    context = getattr(executor, "_mp_context", None)
-    if context is not None and context.get_start_method() == "fork":
-        raise ArgumentError(
-            "executor",
-            "must not fork its processes, because JAX hangs in them",
-            hint="ProcessPoolExecutor(mp_context=multiprocessing.get_context('spawn'))",
-        )
 
 
 def packed(what: object, name: str) -> bytes:
