@@ -42,7 +42,7 @@ def test_the_richest_family_has_none_that_is_richer():
         (1, 1000, 1),  # one dataset
         (5, 1000, 1),  # few: each a chunk of its own
         (16, 1000, 2),  # at least eight chunks
-        (1000, 1000, 63),  # at most 64 datasets each, in sixteen chunks of nearly equal size
+        (1000, 1000, 125),  # at most 128 datasets each, in eight chunks of nearly equal size
         (1000, 100_000, 3),  # many draws: bounded by memory
         (10, 10**9, 1),
     ],

@@ -20,6 +20,9 @@ Notify = Callable[[int], None]
 
 _WAIT = 0.5
 """Seconds between checks for chunks that another process is working on."""
+_LARGE_CHUNKS = 2
+"""Chunks of a large model at a time: XLA spreads its density over the cores, but not what the solver
+does on the host, so one chunk computes its density while the other is there."""
 
 
 def compute_chunks(
@@ -54,17 +57,14 @@ def compute_chunks(
 def _in_this_process(
     work: Work, missing: list[int], store: Store | None
 ) -> Iterator[tuple[int, Arrays | None]]:
-    """Compute chunks in this process, on all its cores.
-
-    XLA spreads a large model over the cores itself, better than several chunks at a time would.
-    """
+    """Compute chunks in this process, on all its cores."""
     compute = partial(_compute_and_store, work, store)
     if work.fit is not None:  # the user's code may not be safe to run in threads
         yield from ((index, compute(index)) for index in missing)
         return
     large = is_large(work.model.program, work.model.data)
     # One thread more than cores: while one waits for the interpreter, the others compute.
-    pool = ThreadPoolExecutor(1 if large else num_cores() + 1, "vicheck")
+    pool = ThreadPoolExecutor(_LARGE_CHUNKS if large else num_cores() + 1, "vicheck")
     try:
         futures = {pool.submit(compute, index): index for index in missing}
         for done in ended(futures):
