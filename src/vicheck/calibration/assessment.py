@@ -16,6 +16,7 @@ from vicheck.quantities import Quantities
 from vicheck.runtime.compiling import compiled
 from vicheck.stats.calibration import randomised_probability, ranked_probability, symmetric_kl_terms
 from vicheck.stats.psis import psis_quietly
+from vicheck.stats.smoothing import is_small
 from vicheck.vi.families.abilities import HasMarginals
 from vicheck.vi.families.family import Family
 
@@ -80,9 +81,20 @@ def assess(
     ranked = ranked_probability(values.swapaxes(0, 1), true_values, 1.0 - uniform)
     return Assessment(
         np.concatenate([quantities.exact(cdf), ranked], axis=1),
-        np.asarray(psis_quietly(ratios, with_weights=False).khat),
+        _khats(ratios),
         symmetric_kl_terms(at_truth, ratios),
     )
+
+
+def _khats(ratios: Floats) -> Floats:
+    """Return khat of each row, from so few rows at a time that no compiled code is loaded for it.
+
+    Where one row is long enough for that code, it is.
+    """
+    count, num_draws = ratios.shape
+    size = max((n for n in range(1, count + 1) if is_small(n, num_draws)), default=count)
+    parts = (ratios[start : start + size] for start in range(0, count, size))
+    return np.concatenate([psis_quietly(part, with_weights=False).khat for part in parts])
 
 
 def probabilities_of_draws(draws: Any, truth: Any, seed: Any) -> Floats:
