@@ -181,13 +181,13 @@ def wide(request):
 @pytest.fixture
 def evaluated_rows(monkeypatch):
     """Numbers of draws that are evaluated, chunk by chunk."""
-    rows, evaluate = [], drawing._evaluate
+    rows, evaluate = [], drawing.Drawing.evaluate
 
-    def noting(what, q, noise, data):
+    def noting(self, index, noise):
         rows.append(len(noise))
-        return evaluate(what, q, noise, data)
+        return evaluate(self, index, noise)
 
-    monkeypatch.setattr(drawing, "_evaluate", noting)
+    monkeypatch.setattr(drawing.Drawing, "evaluate", noting)
     return rows
 
 

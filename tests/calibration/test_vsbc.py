@@ -120,7 +120,9 @@ def test_every_dataset_can_be_fitted_again_by_its_seed(which, request):
             calibration.probabilities.sel(quantity=exact)[row], by_hand, rtol=1e-6
         )
         assert fit.status.name == calibration.status[row]
-        assert int(calibration.data["num_evaluations"][row]) == fit.solution.num_evaluations
+        # By another loop, which may end a round some evaluations earlier or later.
+        evaluations = fit.solution.num_evaluations
+        assert int(calibration.data["num_evaluations"][row]) == pytest.approx(evaluations, rel=0.2)
 
 
 def test_quantities_without_a_distribution_function_are_ranked_among_draws(noncentred):

@@ -208,7 +208,7 @@ def test_an_interrupted_fit_is_returned_as_it_stands():
 def test_a_check_ends_between_chunks_of_draws(monkeypatch):
     model = vicheck.from_log_density(lambda x: -jnp.sum(x**2) / 2, np.zeros(2))
     fit = vicheck.fit(model, num_starts=1)
-    inner, chunks = drawing._evaluate, []
+    inner, chunks = drawing.Drawing.evaluate, []
 
     def evaluated(*arguments):
         chunks.append(1)
@@ -216,7 +216,7 @@ def test_a_check_ends_between_chunks_of_draws(monkeypatch):
             press()
         return inner(*arguments)
 
-    monkeypatch.setattr(drawing, "_evaluate", evaluated)
+    monkeypatch.setattr(drawing.Drawing, "evaluate", evaluated)
     with pytest.raises(KeyboardInterrupt):
         vicheck.check(fit, num_draws=100_000)
     assert len(chunks) == 2

@@ -13,10 +13,17 @@ from vicheck.results.status import FitStatus
 from vicheck.stats.reliability import GOOD_BELOW, USABLE_BELOW
 
 __all__ = [
+    "CERTAINTY",
+    "COUNTING_PART",
+    "DRAWS_FOR_GOOD",
+    "DRIFT",
     "ENOUGH_DRAWS",
+    "ERRORS_AWAY",
+    "FULL_RUN",
     "GOOD_BELOW",
     "KHAT_GROWTH",
     "LEAST_DATASETS",
+    "LEAST_DRAWS",
     "MANY_KHATS_HIGH",
     "MAX_ITERATE_MCSE",
     "MAX_RHAT",
@@ -32,6 +39,7 @@ __all__ = [
     "SMALL_GROWTH",
     "SMALL_SHIFT",
     "SMALL_STRETCH",
+    "STEADY",
     "UNSURE_ABOVE",
     "USABLE_BELOW",
 ]
@@ -79,3 +87,21 @@ MOST_KHATS_HIGH = 0.5
 """Share of datasets with a khat above the threshold from which on no fit is called good."""
 ONE_DECIDES = 0.5
 """Share of one dataset in an average above which that dataset is all it shows."""
+
+# When a check may stop.
+FULL_RUN = 100_000
+"""The number of draws whose verdict is to be foretold."""
+CERTAINTY = 0.95
+"""Level of the interval of khat that has to lie on one side of each cut-off."""
+STEADY = 0.9
+"""Level of the interval in which the khats of a quarter and of half of the draws have to lie."""
+DRIFT = 0.03
+"""By how much khat may still move with each doubling of the draws, up to a full run."""
+DRAWS_FOR_GOOD = 8000
+"""Draws without which nothing is called good for good: a rare tail may not have been seen."""
+LEAST_DRAWS = 4000
+"""Draws without which no khat is settled: a quarter of fewer is too few for a khat of its own."""
+ERRORS_AWAY = 3.0
+"""Standard errors by which a number must be away from its cut-off."""
+COUNTING_PART = 0.1
+"""Part of the draws from a mixture of modes that count, when the error of a mass is estimated."""

@@ -12,10 +12,18 @@ import math
 from collections.abc import Sequence
 
 from vicheck.judging.cutoffs import (
+    CERTAINTY,
+    COUNTING_PART,
+    DRAWS_FOR_GOOD,
+    DRIFT,
+    ERRORS_AWAY,
+    FULL_RUN,
     GOOD_BELOW,
+    LEAST_DRAWS,
     MISSING_MASS,
     SMALL_GROWTH,
     SMALL_SHIFT,
+    STEADY,
     USABLE_BELOW,
 )
 from vicheck.results.convergence import PooledModes
@@ -33,23 +41,6 @@ __all__ = [
     "modes_are_settled",
     "side_is_certain",
 ]
-
-FULL_RUN = 100_000
-"""The number of draws whose verdict is to be foretold."""
-CERTAINTY = 0.95
-"""Level of the interval of khat that has to lie on one side of each cut-off."""
-STEADY = 0.9
-"""Level of the interval in which the khats of a quarter and of half of the draws have to lie."""
-DRIFT = 0.03
-"""By how much khat may still move with each doubling of the draws, up to a full run."""
-DRAWS_FOR_GOOD = 8000
-"""Draws without which nothing is called good for good: a rare tail may not have been seen."""
-LEAST_DRAWS = 4000
-"""Draws without which no khat is settled: a quarter of fewer is too few for a khat of its own."""
-_ERRORS = 3.0
-"""Standard errors by which a number must be away from its cut-off."""
-_COUNTING = 0.1
-"""Part of the draws from a mixture of modes that count, when the error of a mass is estimated."""
 
 
 def side_is_certain(low: float, high: float, cutoffs: Sequence[float]) -> bool:
@@ -104,7 +95,9 @@ def modes_are_settled(pooled: PooledModes | None, num_draws: int) -> bool:
         return True
     if pooled.khat + error >= USABLE_BELOW:
         return False
-    error = _ERRORS * math.sqrt(MISSING_MASS * (1.0 - MISSING_MASS) / (_COUNTING * num_draws))
+    error = ERRORS_AWAY * math.sqrt(
+        MISSING_MASS * (1.0 - MISSING_MASS) / (COUNTING_PART * num_draws)
+    )
     return side_is_certain(pooled.missed - error, pooled.missed + error, [MISSING_MASS])
 
 
@@ -129,8 +122,8 @@ def estimate_is_settled(
         return True
     if khat + error >= USABLE_BELOW:
         return False
-    moved, moved_by = abs(shift), _ERRORS * shift_error
-    grown, grown_by = abs(growth), _ERRORS * growth_error
+    moved, moved_by = abs(shift), ERRORS_AWAY * shift_error
+    grown, grown_by = abs(growth), ERRORS_AWAY * growth_error
     differ = moved - moved_by >= SMALL_SHIFT or grown - grown_by >= SMALL_GROWTH
     agree = moved + moved_by < SMALL_SHIFT and grown + grown_by < SMALL_GROWTH
     return differ or agree
@@ -144,4 +137,4 @@ def _khat_error(khat: float, num_draws: int) -> float:
     """Return how far a khat without an interval may be from that of a full run."""
     # The standard error of khat is about (1 + k) / sqrt(M), with M = 3 sqrt(S) in the tail.
     standard_error = (1.0 + max(khat, 0.0)) / math.sqrt(3.0 * math.sqrt(num_draws))
-    return _ERRORS * standard_error + _drift(num_draws)
+    return ERRORS_AWAY * standard_error + _drift(num_draws)
