@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-large test-processors test-wheel lint types bench bench-fit bench-vsbc accuracy coverage auto-draws fuzz soak paper horseshoe-nuts docs clean
+.PHONY: help demo test test-all test-large test-processors test-wheel lint types bench bench-fit bench-engine bench-vsbc bench-shards accuracy coverage auto-draws fuzz soak paper horseshoe-nuts docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -53,8 +53,14 @@ bench: $(VENV)/.bench  ## speed against peers, written to docs/
 bench-fit: $(VENV)/.bench  ## fits and checks against peers, written to docs/; DATA= for leukemia
 	$(BIN)/python benchmarks/fit.py $(if $(DATA),--data $(DATA))
 
+bench-engine: $(VENV)/.bench  ## fresh processes and full rank, written to docs/; DIAMONDS= for that of posteriordb
+	$(BIN)/python benchmarks/engine.py $(if $(DIAMONDS),--diamonds $(DIAMONDS))
+
 bench-vsbc: $(VENV)/.bench  ## calibration against peers, written to docs/; DATA= for leukemia
 	$(BIN)/python benchmarks/vsbc.py $(if $(DATA),--data $(DATA))
+
+bench-shards: $(VENV)/.dev  ## ten million rows in files, on two workers, written to docs/
+	$(BIN)/python benchmarks/shards.py --write
 
 accuracy: $(VENV)/.dev  ## accuracy of fits and checks, written to docs/; DATA= for posteriordb
 	$(BIN)/python benchmarks/acceptance.py $(if $(DATA),--data $(DATA))

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 
+import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
@@ -30,6 +31,11 @@ def linear(x, y=None):
     beta = numpyro.sample("beta", dist.Normal(0.0, 10.0).expand([x.shape[1]]).to_event(1))
     sigma = numpyro.sample("sigma", dist.HalfNormal(5.0))
     numpyro.sample("y", dist.Normal(x @ beta, sigma), obs=y)
+
+
+def poisson(x, y=None):
+    beta = numpyro.sample("beta", dist.Normal(0.0, 1.0).expand([x.shape[1]]).to_event(1))
+    numpyro.sample("y", dist.Poisson(jnp.exp(x @ beta)), obs=y)
 
 
 def hierarchical(group, num_groups, y=None):
@@ -52,6 +58,12 @@ def logistic_of(rng: np.random.Generator, dim: int) -> Model:
     x = correlated(rng, 20 * dim, dim)
     chance = 1.0 / (1.0 + np.exp(-x @ rng.normal(0.0, 0.5, dim)))
     return vicheck.from_numpyro(logistic, x, y=(rng.random(len(x)) < chance).astype(int))
+
+
+def poisson_of(rng: np.random.Generator, dim: int) -> Model:
+    x = correlated(rng, 10 * dim, dim)
+    rate = np.exp(x @ rng.normal(0.0, 0.5 / np.sqrt(dim), dim))
+    return vicheck.from_numpyro(poisson, x, y=rng.poisson(rate))
 
 
 def linear_of(rng: np.random.Generator, dim: int) -> Model:
@@ -81,6 +93,7 @@ def correlated(rng: np.random.Generator, num_rows: int, num_columns: int) -> np.
 
 PROBLEMS: list[tuple[str, Callable[[np.random.Generator, int], Model], tuple[int, ...]]] = [
     ("logistic regression", logistic_of, (20, 30, 60)),
+    ("Poisson regression", poisson_of, (20, 60)),
     ("hierarchical normal", hierarchical_of, (18, 26, 42)),
     ("radon-like", radon_of, (45,)),
     ("linear regression", linear_of, (17, 21, 41, 101, 200)),

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from vicheck.adapters.arviz import from_arviz
     from vicheck.adapters.log_density import from_log_density
     from vicheck.adapters.numpyro.models import from_numpyro
+    from vicheck.adapters.numpyro.shards import from_shards
     from vicheck.adapters.pymc import from_pymc
     from vicheck.adapters.stan.csv_files import read_stan_csv
     from vicheck.adapters.stan.models import from_stan
@@ -78,6 +79,7 @@ __all__ = [
     "from_log_density",
     "from_numpyro",
     "from_pymc",
+    "from_shards",
     "from_stan",
     "judge_psis",
     "khat_of",
@@ -125,6 +127,7 @@ _HOMES = {
     "from_log_density": "vicheck.adapters.log_density",
     "from_numpyro": "vicheck.adapters.numpyro.models",
     "from_pymc": "vicheck.adapters.pymc",
+    "from_shards": "vicheck.adapters.numpyro.shards",
     "from_stan": "vicheck.adapters.stan.models",
     "judge_psis": "vicheck.judging",
     "khat_of": "vicheck.stats.estimates",

@@ -82,6 +82,11 @@ class Program(Traced, abc.ABC):
         """Names of the data that are observed: what is simulated."""
         return ()
 
+    @property
+    def elsewhere(self) -> tuple[str, ...]:
+        """Names of data that are not given to the program, because it knows where they lie."""
+        return ()
+
     @abc.abstractmethod
     def log_density(self, z: jax.Array, data: Data) -> jax.Array:
         """Log joint density at z, the Jacobian of the constraints included."""
@@ -171,7 +176,9 @@ class Model:
 
     def __repr__(self) -> str:
         count = "parameter" if self.dim == 1 else "parameters"
-        data = ", ".join([*self.data, *(f"{name} (missing)" for name in self.missing)])
+        missing = [f"{name} (missing)" for name in self.missing]
+        in_shards = [f"{name} (in shards)" for name in self.program.elsewhere]
+        data = ", ".join([*self.data, *missing, *in_shards])
         names = ", ".join(name for name, _ in self.program.layout)
         return f"Model({self.dim} {count}: {names}; data: {data or 'none'})"
 
@@ -195,6 +202,12 @@ class Model:
         if not data:
             return self
         unknown = sorted(set(data) - set(self.data) - set(self.missing))
+        fixed = [name for name in unknown if name in self.program.elsewhere]
+        if fixed:
+            raise ModelError(
+                f"data has {', '.join(fixed)}, which the model has in shards",
+                hint="make a model of other shards by from_shards",
+            )
         if unknown:
             known = ", ".join([*self.data, *self.missing]) or "none"
             raise ModelError(f"data has {', '.join(unknown)}, but the model's data are: {known}")

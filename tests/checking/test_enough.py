@@ -27,11 +27,10 @@ class Clock:
 
     def first(self, number, go_on):
         """Make draws a thousand at a time, those that were made before for nothing."""
-        done = 0
+        done = min(number, sum(self.made))
         while done < number:
-            if done >= sum(self.made):
-                self.now += 1000 * self.per_draw
-                self.made.append(1000)
+            self.now += 1000 * self.per_draw
+            self.made.append(1000)
             done += 1000
             if done < number and go_on is not None and not go_on(done):
                 return None
@@ -86,6 +85,21 @@ def test_a_density_that_becomes_slow_is_given_up_within_a_doubling(monkeypatch):
     assert drawn == 8000
     assert sum(clock.made) == 9000
     assert "the budget of 60 s was used up" in note
+
+
+def test_a_density_of_which_a_thousand_draws_exceed_the_budget_is_not_doubled(monkeypatch):
+    clock = Clock(1.0, monkeypatch)
+    drawn, (note,) = draw_enough(clock.first, "auto", 60.0, settled_from(10**9))
+    assert drawn == sum(clock.made) == 1000
+    assert "the budget of 60 s was used up" in note
+
+
+def test_draws_that_are_there_already_are_used_although_the_budget_is_over(monkeypatch):
+    """The default is given up after the second thousand."""
+    clock = Clock(1.0, monkeypatch)
+    drawn, notes = draw_enough(clock.first, None, 60.0, settled_from(10**9))
+    assert drawn == sum(clock.made) == 2000
+    assert "28 hours" in notes[0]
 
 
 def test_the_default_is_100_000_draws_where_they_are_in_time(monkeypatch):

@@ -206,7 +206,8 @@ def test_nearer_neighbours_are_asked_where_one_is_not_finite(dense, edge):
     """Close to the edge of where a density is defined only shorter differences are possible."""
     function, exact = EDGES[edge]
     found = curvature_at(lambda x: function(x[0]) - 0.5 * x[1] ** 2, [1e-4, 0.0], dense)
-    np.testing.assert_allclose(found.precisions, [exact, 1.0], rtol=0.1)
+    # By gradients on one side alone, as far away as the density bends.
+    np.testing.assert_allclose(found.precisions, [exact, 1.0], rtol=0.5)
 
 
 def test_where_nothing_is_finite_the_floor_is_left():

@@ -45,6 +45,8 @@ MOST_DRAWS = 128_000
 """Draws that an automatic number ends with at the latest."""
 BUDGET = 120.0
 """Seconds that the evaluation of draws may take by default, where their number is not given."""
+_COMPILING = 60.0
+"""Seconds that compiling may take: unless the first draws take longer, they do not count."""
 _NOTICED = 0.05
 """Part of the budget after which a projection counts: a hiccup of the machine must not decide."""
 
@@ -106,9 +108,9 @@ def draw_enough(
 def _doubled(
     first: First[T], open_in: Callable[[T], str], clock: _Clock, notes: tuple[str, ...]
 ) -> tuple[T, tuple[str, ...]]:
-    number = FIRST_DRAWS
+    number, begun = FIRST_DRAWS, time.perf_counter()
     drawn = _there(first(number, None))
-    clock.start(number)
+    clock.start(number, time.perf_counter() - begun)
     while True:
         left = open_in(drawn)
         if not left:
@@ -136,11 +138,15 @@ class _Clock:
         self.projected = np.nan
         """Seconds that the draws of a whole run would take."""
         self._start: tuple[float, int] | None = None
+        self._first = 0.0
+        """Seconds for the first draws, compiling included."""
+        self._reached = 0
+        """Draws that were done before the number became automatic."""
 
-    def start(self, done: int) -> None:
-        """Begin to count, unless that has begun, with so many draws done."""
+    def start(self, done: int, seconds: float = 0.0) -> None:
+        """Begin to count, unless that has begun, with so many draws done in so many seconds."""
         if self._start is None:
-            self._start = time.perf_counter(), done
+            self._start, self._first = (time.perf_counter(), done), seconds
 
     @property
     def elapsed(self) -> float:
@@ -153,14 +159,18 @@ class _Clock:
     def has_time_to_double(self, done: int) -> bool:
         """Whether as many draws again as are done will be in time, as far as can be known."""
         assert self._start is not None
+        if 2 * done <= self._reached:
+            return True
         since = done - self._start[1]
-        return self.elapsed + (self.elapsed / since * done if since else 0.0) <= self.budget
+        if not since:
+            return self._first <= max(self.budget, _COMPILING) and not self.is_over
+        return self.elapsed + self.elapsed / since * done <= self.budget
 
     def projects_too_long(self, done: int, number: int) -> bool:
         """Whether all of a number of draws will take longer than the budget, with some done."""
         self.start(done)
         assert self._start is not None
-        since = done - self._start[1]
+        since, self._reached = done - self._start[1], done
         if self.elapsed <= _NOTICED * self.budget or not since:
             return False
         self.projected = self.elapsed / since * number

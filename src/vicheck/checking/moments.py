@@ -44,17 +44,19 @@ def moments_table(
     for way, mean, sd in zip(ways, moments.mean, moments.sd, strict=True):
         columns |= {f"{way}_mean": mean, f"{way}_sd": sd}
     _settle_constants(values, columns)
-    table = pd.DataFrame(columns, pd.Index(names))
+    psis_sd, vi_sd = columns["psis_sd"], columns["vi_sd"]
     with np.errstate(divide="ignore", invalid="ignore"):
-        moved = table["psis_mean"] - table["vi_mean"]
-        growth = np.log(table["psis_sd"] / table["vi_sd"])
-        constant = (table["psis_sd"] == 0.0) & (table["vi_sd"] == 0.0)
-        table["shift"] = (moved / table["psis_sd"]).mask(constant, 0.0)
-    table["use"] = [
+        shift = (columns["psis_mean"] - columns["vi_mean"]) / psis_sd
+        growth = np.log(psis_sd / vi_sd)
+    columns["shift"] = np.where((psis_sd == 0.0) & (vi_sd == 0.0), 0.0, shift)
+    chosen = [
         choose_estimate(khat, smoothed.threshold, moved, grown)
-        for khat, moved, grown in zip(table["khat"], table["shift"], growth, strict=True)
+        for khat, moved, grown in zip(
+            columns["khat"].tolist(), columns["shift"].tolist(), growth.tolist(), strict=True
+        )
     ]
-    return table[list(COLUMNS)]
+    ordered = {name: columns[name] for name in COLUMNS if name != "use"}
+    return pd.DataFrame(ordered | {"use": chosen}, pd.Index(names))
 
 
 def _settle_constants(values: Floats, columns: dict[str, Floats]) -> None:

@@ -52,7 +52,8 @@ def weighted_moments(values: Floats, log_weights: Sequence[Floats], log_ratios: 
     if num_draws < MIN_DRAWS or is_small(num_columns, num_draws):
         return moments_by_numpy(values, log_weights, log_ratios)
     with np.errstate(under="ignore"):
-        weights = np.exp(np.stack(log_weights))
+        weights = np.stack(log_weights)
+        np.exp(weights, out=weights)  # new memory would take longer than the exponentials
         sums_of_squares = np.einsum("ws,ws->w", weights, weights)
     log_r = np.array(log_ratios)  # compiled code is for arrays of one kind: ours
     known = not np.isnan(weights[-1]).any()

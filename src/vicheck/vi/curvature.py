@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 FLATTEST = 1e-10
 """Second derivatives below it are raised to it where no better bound is known."""
 _PROBES = 8
-_FRACTIONS = 4.0 ** -np.arange(4.0)
+_FRACTIONS = 4.0 ** -np.arange(8.0)
 """Fractions of a Newton step that are tried, the whole step first."""
 _LEAST_GAIN = 1e-3
 """In nats; Newton's method stops there, and variational inference continues."""
@@ -206,17 +206,20 @@ def _hessian(density: Density, lanes: Lanes, z: Floats, gradient: Floats) -> Flo
         diagonal = np.abs(rows[:, np.arange(len(axes)), axes])
         finite = np.isfinite(rows).all(axis=2)
         with np.errstate(divide="ignore", invalid="ignore"):
-            reach = tried * np.sqrt(diagonal)
-            better = np.where(diagonal > 0.0, _DIFFERENCE / np.sqrt(diagonal), 100.0 * tried)
+            size = np.abs(tried)
+            reach = size * np.sqrt(diagonal)
+            better = np.where(diagonal > 0.0, _DIFFERENCE / np.sqrt(diagonal), 100.0 * size)
             miss = np.log(np.maximum(_SHORT / reach, reach / _LONG))
         miss = np.where(finite, np.clip(miss, 0.0, _FLAT), 2.0 * _FLAT)
         closer = miss < misses[part]
         hessian[part] = np.where(closer[..., None], _finite(rows), hessian[part])
         misses[part] = np.minimum(miss, misses[part])
-        poor = (miss > 0.0) & (tried < 1e6)
+        poor = (miss > 0.0) & (size < 1e6)
         # An axis that is redone for one lane is redone for all that are: arrays stay rectangular.
-        # Where a neighbour is not finite, only nearer ones may be.
-        better = np.where(finite, np.clip(better, 1e-4 * tried, 1e4 * tried), 1e-2 * tried)
+        # Where a neighbour is not finite, only nearer ones may be; where nothing has changed, it
+        # may do so on the other side.
+        better = np.where(finite, np.clip(better, 1e-4 * size, 1e4 * size), 1e-2 * size)
+        better *= np.where(diagonal > 0.0, 1.0, -np.sign(tried))
         lengths[part] = np.where(poor, better, tried)
         some, axes = some[poor.any(axis=1)], axes[poor.any(axis=0)]
         if not len(some):

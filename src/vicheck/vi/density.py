@@ -25,7 +25,7 @@ __all__ = ["ROWS", "Density"]
 Floats = NDArray[np.float64]
 Lanes = NDArray[np.intp]
 
-_FEW_ROWS, ROWS = 4, 32
+_FEW_ROWS, ROWS = 8, 32
 """Points of a large model that compiled code evaluates together; fewer are filled up."""
 _SMALL, _MANY = 128, 1024
 """The same of a small model with one set of data."""

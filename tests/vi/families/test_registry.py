@@ -6,9 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
+import numpy as np
 import pytest
 
 import vicheck
+from vicheck.model import double_precision
+from vicheck.vi.curvature import Curvature
 from vicheck.vi.families.full_rank import FullRank
 from vicheck.vi.families.registry import (
     Kind,
@@ -16,9 +20,12 @@ from vicheck.vi.families.registry import (
     family_names,
     kind_of,
     others_for,
+    register,
     richer_than,
+    unregister,
 )
 from vicheck.vi.solvers.deterministic.noise import FEWEST
+from vicheck.vi.solvers.deterministic.solver import Deterministic
 from vicheck.vi.solvers.registry import solver_names
 
 KIND_ERRORS = {
@@ -117,3 +124,67 @@ def test_no_other_room_knows_gaussian_families(module):
     outside = ("adapters/", "vi/charts/")
     rooms = {user.rpartition("/")[0] for user in users if not user.startswith(outside)}
     assert rooms == {"vi/families"}
+
+
+class Diagonal(FullRank):
+    """Of the user's, and written for one fit at a time."""
+
+    @classmethod
+    def start(cls, z, curvature, shrink=1.0):
+        (dim,) = z.shape
+        return cls(z, shrink * np.diag(curvature.precisions[:dim] ** -0.5))
+
+
+@pytest.fixture
+def diagonal():
+    register("diagonal", Diagonal)
+    yield
+    unregister("diagonal")
+
+
+@pytest.mark.usefixtures("diagonal")
+@pytest.mark.parametrize(
+    ("name", "dense"),
+    [
+        *((name, True) for name in ("mean_field", "full_rank", "low_rank", "diagonal")),
+        *((name, False) for name in ("mean_field", "low_rank", "diagonal")),
+    ],
+)
+def test_starts_of_several_fits_are_those_of_each(name, dense):
+    """Whether its Hessian is known or only the diagonal; scales are shrunk by a factor of each."""
+    rng = np.random.default_rng(0)
+    directions = rng.normal(size=(3, 4, 4) if dense else (3, 4))
+    curvature = Curvature(directions, np.exp(rng.normal(size=(3, 4))))
+    z, shrink = rng.normal(size=(3, 4)), np.array([1.0, 0.01, 0.5])
+    kind = kind_of(name, 4, None)
+    with double_precision():
+        together = kind.starts(z, curvature, shrink)
+        for i in range(3):
+            one = Curvature(directions[i], curvature.precisions[i])
+            alone = kind.start(z[i], one, shrink[i])
+            pairs = zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True)
+            for found, expected in pairs:
+                np.testing.assert_allclose(found[i], expected, rtol=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("diagonal")
+def test_a_family_derived_from_one_of_vichecks_own_is_fitted():
+    """One fit and several: with its own start, and moved as JAX says."""
+    model = vicheck.from_log_density(
+        lambda x, data: -0.5 * (((x - data["mean"]) / np.array([0.1, 20.0])) ** 2).sum(),
+        np.zeros(2),
+        data={"mean": np.array([3.0, -40.0])},
+    )
+    fit = vicheck.fit(model, family="diagonal", num_starts=1)
+    assert fit.converged
+    assert type(fit.q) is Diagonal
+    np.testing.assert_allclose(fit.mean, [3.0, -40.0], rtol=1e-2)
+    np.testing.assert_allclose(fit.sd, [0.1, 20.0], rtol=1e-2)
+    means = np.array([[3.0, -40.0], [-1.0, 7.0], [0.0, 0.0]])
+    with double_precision():
+        solved = Deterministic(num_starts=1).solve_many(
+            model.program, kind_of("diagonal", 2, None), {}, {"mean": means}, np.arange(3)
+        )
+    assert {status.name for status in solved.status} == {"CONVERGED"}
+    np.testing.assert_allclose((solved.q.loc - means) / [0.1, 20.0], 0.0, atol=0.05)

@@ -94,6 +94,18 @@ def test_the_elbo_on_the_fixed_draws_is_that_on_fresh_ones():
     assert fit.elbo == pytest.approx(elbo.value, abs=0.02 + 4.0 * elbo.mcse)
 
 
+def test_mean_field_of_more_correlated_parameters_than_draws_is_exact_at_once():
+    """16 draws and their negatives in 40 dimensions: what is known of the curvature makes up."""
+    fit = vicheck.fit(linear_of(40), num_starts=1)
+    assert fit.converged
+    x, y = (np.asarray(fit.model.data[name]) for name in ("x", "y"))
+    precision = x.T @ x + np.eye(40) / 9.0
+    sd = 1.0 / np.sqrt(np.diagonal(precision))
+    np.testing.assert_allclose(fit.sd, sd, rtol=1e-3)
+    np.testing.assert_allclose((fit.mean - np.linalg.solve(precision, x.T @ y)) / sd, 0, atol=0.01)
+    assert fit.solution.num_draws == 64
+
+
 @pytest.mark.slow
 def test_low_rank_finds_what_it_holds_in_sixty_dimensions():
     rng = np.random.default_rng(0)

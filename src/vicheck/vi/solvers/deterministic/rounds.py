@@ -61,8 +61,11 @@ def _tolerances(now: Progress, limits: Limits) -> Floats:
     """Return how small each gradient has to become in this round.
 
     Before it is known that there are enough draws, their error hides what a small gradient adds.
+    But not if rounds got stuck: on its way to infinity a gradient is small too, and more draws
+    would only cost more.
     """
     last = (now.error < limits.sampling_tolerance) | (2 * now.num_draws > limits.max_draws)
+    last |= now.num_retries > 0
     coarse = max(limits.tolerance, _COARSE * limits.sampling_tolerance)
     return np.where(now.code == NEW, LOOSE, np.where(last, limits.tolerance, coarse))
 
@@ -73,8 +76,17 @@ def _trusted(hessian: Floats, now: Progress) -> Floats:
     At the optimum of a quadratic density the curvature times the square of a scale is 1.
     """
     curvature = np.diagonal(hessian, axis1=1, axis2=2) * np.square(now.sd)
-    agrees = (curvature > 1.0 / _AGREEING) & (curvature < _AGREEING) & (now.code != NEW)[:, None]
+    agrees = (curvature > 1.0 / _AGREEING) & (curvature < _AGREEING)
     return np.where(agrees[:, :, None] & agrees[:, None, :], hessian, 0.0)
+
+
+def _placed(now: Progress, chart: Chart) -> Progress:
+    """Return the progress with the mean and sds of new fits, which have just got their q."""
+    new = (now.code == NEW)[:, None]
+    if not new.any():
+        return now
+    mean, sd = chart.mean_and_sd(np.zeros((len(new), chart.step_dim)))
+    return now._replace(mean=np.where(new, mean, now.mean), sd=np.where(new, sd, now.sd))
 
 
 class Limits(NamedTuple):
@@ -113,6 +125,7 @@ class Rounds:
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             now = self._with_fresh_units(lanes, now)
             chart = self._chart(now)
+            now = _placed(now, chart)
             most = _EVALUATIONS if takes_directions(self.kind, self.dim) else _LONG
             end = self._optimise(lanes, now, chart, limits, most)
             after = self._judged(now, chart, end, limits)
