@@ -42,8 +42,9 @@ def test_the_richest_family_has_none_that_is_richer():
         (1, 1000, 1),  # one dataset
         (5, 1000, 1),  # few: each a chunk of its own
         (16, 1000, 2),  # at least eight chunks
-        (1000, 1000, 125),  # at most 128 datasets each, in eight chunks of nearly equal size
-        (1000, 100_000, 3),  # many draws: bounded by memory
+        (1000, 1000, 125),  # eight chunks
+        (10_000, 1000, 250),  # at most 256 datasets each, in chunks of nearly equal size
+        (1000, 100_000, 6),  # many draws: bounded by memory
         (10, 10**9, 1),
     ],
 )

@@ -106,23 +106,25 @@ def test_eight_schools_are_right_about_theta_1_and_fits_converge(which, request)
 
 
 @pytest.mark.parametrize("which", ["centred", "noncentred"])
-def test_every_dataset_can_be_fitted_again_by_its_seed(which, request):
-    """Simulated, fitted and compared by hand: the same probabilities up to the fits' tolerance."""
-    calibration = request.getfixturevalue(which)
+def test_every_dataset_can_be_fitted_again_by_its_seed(which):
+    """Simulated, fitted and compared by hand: the same probabilities up to the tolerance.
+
+    On one number of draws with exact moments an optimum does not depend on the way to it, which
+    differs: a batch is optimised by other code than a single fit.
+    """
     model = schools(getattr(models, f"eight_schools_{which}"))
+    exactly = {"num_draws": 256, "max_draws": 256, "sampling_tolerance": 10.0, "tolerance": 1e-6}
+    calibration = vsbc(model, num_datasets=64, chunk_size=64, **exactly)
     exact = [name for name in calibration.quantities if name in model.coordinates]
     where = [model.coordinates.index(name) for name in exact]
     assert "tau" in exact
-    for row in (0, 1, 57, 999):
+    for row in (0, 1, 57, 63):
         truth, _, fit = refit(calibration, model, row)
         by_hand = norm.cdf(truth, fit.mean, fit.sd)[where]
         np.testing.assert_allclose(
-            calibration.probabilities.sel(quantity=exact)[row], by_hand, atol=0.01
+            calibration.probabilities.sel(quantity=exact)[row], by_hand, rtol=1e-4
         )
         assert fit.status.name == calibration.status[row]
-        # By another loop, which may end a round some evaluations earlier or later.
-        evaluations = fit.solution.num_evaluations
-        assert int(calibration.data["num_evaluations"][row]) == pytest.approx(evaluations, rel=0.2)
 
 
 def test_quantities_without_a_distribution_function_are_ranked_among_draws(noncentred):

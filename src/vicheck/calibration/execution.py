@@ -21,8 +21,8 @@ Notify = Callable[[int], None]
 _WAIT = 0.5
 """Seconds between checks for chunks that another process is working on."""
 _LARGE_CHUNKS = 2
-"""Chunks of a large model at a time: XLA spreads its density over the cores, but not what the
-solver does on the host, so one chunk computes its density while the other is there."""
+"""Chunks of a large model at a time: XLA spreads its density over the cores, but nothing spreads
+what the solver does on the host, so one chunk computes its density while another is there."""
 
 
 def compute_chunks(

@@ -28,9 +28,10 @@ draws are independent between datasets, so a tenth of a sd in one fit does not b
 the gradient need not be much smaller than they are."""
 _MAX_DRAWS = 1024
 """Draws of a fit at most, and more where a family of this dimension begins with more."""
-_CHUNK_BYTES = 2**24
+_CHUNK_BYTES = 2**25
 """Memory for the draws of a chunk's fits; a chunk is also what is lost when a run is killed."""
-_LONGEST_CHUNK = 128
+_LONGEST_CHUNK = 256
+"""Fits of a chunk are carried on together: in short ones that costs more than they do."""
 _LEAST_CHUNKS = 8
 """A run is cut into this many chunks at least, so that many cores have something to do."""
 _ROOM = 512

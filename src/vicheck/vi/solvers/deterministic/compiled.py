@@ -1,6 +1,8 @@
 """The optimisation of a round in one compiled loop, for many fits of a small model.
 
-It is the loop of `vicheck.vi.quasi_newton`, one fit after the other.
+It is the loop of `vicheck.vi.quasi_newton`, one fit after the other. `vsbc` of 1000 datasets of the
+eight schools takes 2.4 to 2.8 times the processor time without it, once it is compiled; that takes
+a second, so it is for many fits only.
 """
 
 from __future__ import annotations
