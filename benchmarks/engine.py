@@ -218,9 +218,9 @@ def fresh_table(rows: dict[str, Any]) -> list[str]:
     ratio = rows["numpyro"]["all"] / rows["first"]["all"]
     return [
         "## From nothing to an answer",
-        "The non-centred eight schools in a fresh process, imports apart; medians of three. Numba's "
-        "code for PSIS and moments is there from an earlier run: once after an installation it takes "
-        "another 8 s.",
+        "The non-centred eight schools in a fresh process, imports apart; medians of three. "
+        "Numba's code for PSIS and moments is there from an earlier run: once after an "
+        "installation it takes another 8 s.",
         "\n".join(lines),
         f"NumPyro takes {ratio:.1f} times as long as a first process of vicheck, and a second "
         f"process takes {rows['second']['all'] / rows['first']['all']:.2f} of the first.",
@@ -261,8 +261,8 @@ def regression_table(rows: list[dict[str, Any]]) -> list[str]:
     ]
     return [
         "## Regressions at full rank",
-        "Covariates that correlate by 0.7 (`benchmarks/full_rank.py`); khat from 20,000 draws. Code "
-        "that an earlier run has compiled is loaded, not compiled.",
+        "Covariates that correlate by 0.7 (`benchmarks/full_rank.py`); khat from 20,000 draws. "
+        "Code that an earlier run has compiled is loaded, not compiled.",
         "\n".join(lines),
     ]
 

@@ -106,6 +106,7 @@ def test_links_lead_somewhere():
         ("khat_coverage", "khat-coverage.md", ("coverage", "narrow_normals")),
         ("fit", "fit-benchmarks.md", None),
         ("vsbc", "vsbc-benchmarks.md", None),
+        ("engine", "engine-benchmarks.md", None),
         ("acceptance", "fit-accuracy.md", None),
         ("shards", "scale-out.md", None),
     ],
