@@ -188,8 +188,8 @@ def large(options: Any) -> list[dict[str, Any]]:
 def as_markdown(results: dict[str, Any]) -> str:
     parts = [
         "# The engine, measured",
-        f"Made by `make bench-engine` on {results["cores"]} cores; processor seconds unless another "
-        "unit is named. Machines differ and are noisy: read the ratios.",
+        f"Made by `make bench-engine` on {results['cores']} cores; processor seconds unless "
+        "another unit is named. Machines differ and are noisy: read the ratios.",
     ]
     if "fresh" in results:
         parts += fresh_table(results["fresh"])
