@@ -7,8 +7,8 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 import pytest
 
 from vicheck.errors import ArgumentError, LostWorkerWarning, ModelError
-from vicheck.runtime.remote import packed, results_of
-from vicheck.runtime.workers import require_executor
+from vicheck.runtime.remote import results_of
+from vicheck.runtime.workers import packed, require_executor
 
 
 class Backwards(Executor):

@@ -6,38 +6,17 @@ as it is; anything else that an executor raises means that the call was lost on 
 
 from __future__ import annotations
 
-import pickle
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, wait
-from concurrent.futures import Future as StandardFuture
-from typing import Any, NamedTuple
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any
 
 from vicheck.errors import LostWorkerWarning
 from vicheck.runtime.interrupts import between_pieces, check_interrupt
+from vicheck.runtime.workers import Outcome, ended, outcome_of_call
 
-__all__ = ["packed", "results_of"]
-
-_LOOK = 0.2
-"""Seconds between looks for Ctrl-C, which does not end a wait."""
-
-
-def packed(what: object, name: str) -> bytes:
-    """Return something of the user's as bytes that a worker can read."""
-    try:
-        import cloudpickle  # type: ignore[import-untyped]
-    except ImportError:
-        dump: Callable[[Any], bytes] = pickle.dumps
-    else:
-        dump = cloudpickle.dumps
-    try:
-        return dump(what)
-    except Exception as error:  # pickle raises almost anything
-        raise TypeError(
-            f"{name} cannot be sent to workers ({error}): define functions at the top of a module, "
-            "or install cloudpickle"
-        ) from error
+__all__ = ["results_of"]
 
 
 def results_of(
@@ -62,39 +41,14 @@ def results_of(
                     LostWorkerWarning,
                     stacklevel=2,
                 )
-                outcome = _run(function, arguments)
+                with between_pieces():
+                    outcome = Outcome(returned=function(*arguments))
             check_interrupt()
-            if outcome.raised is not None:
-                raise outcome.raised
-            yield outcome.returned
+            yield outcome.value()
     finally:
         for future in futures:
             if not isinstance(future, BaseException):
                 future.cancel()
-
-
-class _Outcome(NamedTuple):
-    """What a call has returned or raised."""
-
-    returned: Any = None
-    raised: Exception | None = None
-
-
-def _run(function: Callable[..., Any], arguments: tuple[Any, ...]) -> _Outcome:
-    try:
-        with between_pieces():
-            return _Outcome(returned=function(*arguments))
-    except Exception as error:
-        return _Outcome(raised=_portable(error))
-
-
-def _portable(error: Exception) -> Exception:
-    """Return an error that can be sent."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    return error
 
 
 def _submitted(executor: Executor, function: Callable[..., Any], arguments: Any) -> Any:
@@ -106,16 +60,15 @@ def _submitted(executor: Executor, function: Callable[..., Any], arguments: Any)
         return error
 
 
+def _run(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Outcome:
+    return outcome_of_call(partial(function, *arguments))
+
+
 def _outcome_of(future: Any) -> Any:
     """Wait for a call; return its outcome, or the error by which it was lost."""
     if isinstance(future, BaseException):
         return future
-    while not future.done():
-        check_interrupt()
-        if isinstance(future, StandardFuture):
-            wait([future], _LOOK)
-        else:  # Dask's, which `wait` does not take
-            time.sleep(0.01)
+    next(ended([future]))
     try:
         return future.result()
     except Exception as error:

@@ -22,7 +22,17 @@ from typing import Any, Protocol, Self, TypeVar
 from vicheck.errors import ArgumentError, LostWorkerWarning
 from vicheck.runtime.interrupts import between_pieces, check_interrupt, piece
 
-__all__ = ["PROGRAM_PREFIX", "Work", "as_they_end", "ended", "in_order", "require_executor"]
+__all__ = [
+    "PROGRAM_PREFIX",
+    "Outcome",
+    "Work",
+    "as_they_end",
+    "ended",
+    "in_order",
+    "outcome_of_call",
+    "packed",
+    "require_executor",
+]
 
 T = TypeVar("T")
 
@@ -116,7 +126,7 @@ def in_order(executor: Executor, work: Work, indices: Iterable[int]) -> Iterator
         check_interrupt()
         done[index] = work.chunk(index)
 
-    def receive(future: Future[_Outcome]) -> None:
+    def receive(future: Future[Outcome]) -> None:
         index = submitted.waiting.pop(future)
         try:
             with piece():
@@ -149,14 +159,15 @@ class _Submitted:
     """Chunks that an executor was given."""
 
     def __init__(self, executor: Executor, work: Work) -> None:
-        self.executor, self.payload = executor, _pack(work)
-        self.waiting: dict[Future[_Outcome], int] = {}
+        self.executor = executor
+        self.payload = packed(work, "the model, quantities or fit")
+        self.waiting: dict[Future[Outcome], int] = {}
 
     def send(self, index: int) -> None:
         check_interrupt()
         self.waiting[self.executor.submit(_run_packed, self.payload, index)] = index
 
-    def next_ended(self) -> list[Future[_Outcome]]:
+    def next_ended(self) -> list[Future[Outcome]]:
         return next(ended(self.waiting), [])
 
     def cancel(self) -> None:
@@ -184,21 +195,22 @@ def ended(futures: Iterable[Future[T]]) -> Iterator[list[Future[T]]]:
 
 
 @dataclass(frozen=True)
-class _Outcome:
-    """What a chunk has returned or raised."""
+class Outcome:
+    """What was returned or raised on a worker."""
 
     returned: Any = None
     raised: Exception | None = None
 
     def value(self) -> Any:
+        """Return it, or raise it here."""
         if self.raised is not None:
             check_interrupt()
             raise self.raised
         return self.returned
 
 
-def _pack(work: Work) -> bytes:
-    """Return the work as bytes that a worker can read."""
+def packed(what: object, name: str) -> bytes:
+    """Return something as bytes that a worker can read; an error calls it by a name."""
     try:
         import cloudpickle  # type: ignore[import-untyped]
     except ImportError:
@@ -206,15 +218,15 @@ def _pack(work: Work) -> bytes:
     else:
         dump = cloudpickle.dumps
         # Files named on the command line are not modules that a worker could import.
-        for name, module in list(sys.modules.items()):
-            if name.startswith(PROGRAM_PREFIX):
+        for module_name, module in list(sys.modules.items()):
+            if module_name.startswith(PROGRAM_PREFIX):
                 cloudpickle.register_pickle_by_value(module)
     try:
-        return dump(work)
+        return dump(what)
     except Exception as error:  # pickle raises almost anything
         raise TypeError(
-            f"the model, quantities or fit cannot be sent to workers ({error}): define their "
-            "functions at the top of a module, or install cloudpickle"
+            f"{name} cannot be sent to workers ({error}): define functions at the top of a module, "
+            "or install cloudpickle"
         ) from error
 
 
@@ -224,12 +236,17 @@ def _unpack(payload: bytes) -> Any:
     return pickle.loads(payload).snapshot()
 
 
-def _run_packed(payload: bytes, index: int) -> _Outcome:
+def _run_packed(payload: bytes, index: int) -> Outcome:
+    return outcome_of_call(lambda: _unpack(payload).chunk(index))
+
+
+def outcome_of_call(call: Callable[[], Any]) -> Outcome:
+    """Return what a call returns or raises, on a worker, in a form that can be sent."""
     try:
         with between_pieces():
-            return _Outcome(returned=_unpack(payload).chunk(index))
+            return Outcome(returned=call())
     except Exception as error:
-        return _Outcome(raised=_portable(error))
+        return Outcome(raised=_portable(error))
 
 
 def _portable(error: Exception) -> Exception:

@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 from vicheck.vi.density import ROWS, Density, Lanes
 from vicheck.vi.quasi_newton import minimise
 
-__all__ = ["FLATTEST", "Curvature", "climb", "climb_to_mode"]
+__all__ = [
+    "FLATTEST",
+    "MAX_EVALUATIONS",
+    "Curvature",
+    "along",
+    "climb",
+    "climb_to_mode",
+    "turned",
+]
 
 Floats = NDArray[np.float64]
 
@@ -40,6 +48,8 @@ _MANY = 64
 """From this dimension on a Hessian costs more than many steps of a quasi-Newton method."""
 _ARRIVED = 0.1
 """Gradient, in sds, at which a mode is found."""
+MAX_EVALUATIONS = 60
+"""Evaluations of the density in one climb to a mode."""
 _LONGEST = 100.0
 """Largest change in one step of a climb, in sds."""
 
@@ -121,7 +131,7 @@ def _quasi_newton_steps(
 
 
 def climb_to_mode(
-    density: Density, lanes: Lanes, z: Floats, directions: Floats, max_evaluations: int = 60
+    density: Density, lanes: Lanes, z: Floats, directions: Floats
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Climb from each row of z, shape ``(l, d)``; return the ends, and which are modes.
 
@@ -129,7 +139,7 @@ def climb_to_mode(
     shape ``(l, d, d)`` or ``(l, d)``, of length zero lead nowhere. Climbs for the same set of data
     are evaluated together.
     """
-    back = np.swapaxes(directions, 1, 2) if directions.ndim == 3 else directions
+    back = turned(directions)
 
     def moved(step: Floats, which: NDArray[np.intp]) -> Floats:
         return z[which] + along(directions[which], step)
@@ -142,7 +152,7 @@ def climb_to_mode(
         function,
         np.zeros_like(z),
         tolerance=_ARRIVED,
-        max_evaluations=max_evaluations,
+        max_evaluations=MAX_EVALUATIONS,
         longest=np.full(z.shape[1], _LONGEST),
     )
     arrived = np.abs(end.gradient).max(axis=1) < _ARRIVED
@@ -154,6 +164,11 @@ def along(directions: Floats, step: Floats) -> Floats:
     if directions.ndim == 2:
         return directions * step
     return np.asarray((directions @ step[..., None])[..., 0])
+
+
+def turned(directions: Floats) -> Floats:
+    """Return directions transposed, where they are matrices."""
+    return np.swapaxes(directions, 1, 2) if directions.ndim == 3 else directions
 
 
 def _at(density: Density, lanes: Lanes, z: Floats) -> tuple[Floats, Floats]:

@@ -160,7 +160,7 @@ class Density:
 
 @compiled("log_density")
 def _evaluate(program: Program, z: Any, own: Data, shared: Data) -> tuple[jax.Array, jax.Array]:
-    """Return values and gradients at z, shape ``(units, ROWS, d)``."""
+    """Return values and gradients at z, shape ``(units, points, d)``."""
 
     def of_unit(rows: jax.Array, its_own: Data) -> tuple[jax.Array, jax.Array]:
         data = shared | its_own

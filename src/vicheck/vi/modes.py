@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from vicheck.draws import Approximation, Draws
 from vicheck.model import Model
 from vicheck.runtime.jax_settings import double_precision
-from vicheck.vi.curvature import climb_to_mode
+from vicheck.vi.curvature import MAX_EVALUATIONS, climb_to_mode
 from vicheck.vi.density import Density
 from vicheck.vi.families.family import Family
 from vicheck.vi.families.moments import mean_and_sd
@@ -41,8 +41,6 @@ FAR = 4.0
 """Sds from which on a climb has left an approximation."""
 APART = 1.0
 """Sds from which on an optimum is another one."""
-MAX_EVALUATIONS = 60
-"""Evaluations of the density from one start."""
 _SPREAD = 4.0
 """Random starts lie within this of zero, on the unconstrained scale: over-dispersed."""
 _PLACE_DRAWS = 1000
@@ -191,5 +189,5 @@ def climb_from_starts(density: Density, starts: Floats, directions: Floats) -> F
     """
     lanes = np.zeros(len(starts), np.intp)
     repeated = np.broadcast_to(directions, (len(starts), *directions.shape))
-    ends, arrived = climb_to_mode(density, lanes, starts, repeated, MAX_EVALUATIONS)
+    ends, arrived = climb_to_mode(density, lanes, starts, repeated)
     return np.where(arrived[:, None], ends, np.nan)

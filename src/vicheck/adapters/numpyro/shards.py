@@ -28,8 +28,8 @@ from vicheck.adapters.shard_data import (
 from vicheck.errors import ModelError
 from vicheck.model import Data, Layout, Model, Program, double_precision
 from vicheck.runtime.interrupts import between_pieces, check_interrupt
-from vicheck.runtime.remote import packed, results_of
-from vicheck.runtime.workers import require_executor
+from vicheck.runtime.remote import results_of
+from vicheck.runtime.workers import packed, require_executor
 
 __all__ = ["from_shards"]
 

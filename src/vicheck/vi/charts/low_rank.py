@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from vicheck.vi.charts.chart import Chart, Floats
-from vicheck.vi.charts.mean_field import turned
-from vicheck.vi.curvature import along
+from vicheck.vi.curvature import along, turned
 from vicheck.vi.families.family import Family
 from vicheck.vi.families.gaussian import LOG_2PI
 

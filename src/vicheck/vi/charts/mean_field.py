@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vicheck.vi.charts.chart import Chart, Floats
-from vicheck.vi.curvature import along
+from vicheck.vi.curvature import along, turned
 from vicheck.vi.families.family import Family
 from vicheck.vi.families.gaussian import LOG_2PI
 from vicheck.vi.families.mean_field import FARTHEST
 
-__all__ = ["MeanFieldChart", "turned"]
+__all__ = ["MeanFieldChart"]
 
 _ROOT_2 = np.sqrt(2.0)
 
@@ -91,8 +91,3 @@ class MeanFieldChart(Chart):
         weighted = along(hessian * (np.eye(dim) - moments), scale) * scale
         slope = np.where(np.abs(growth) < FARTHEST, weighted / _ROOT_2, 0.0)
         return 0.5 * weighted.sum(axis=1), np.concatenate([np.zeros_like(slope), slope], axis=1)
-
-
-def turned(directions: Floats) -> Floats:
-    """Return directions transposed, where they are matrices."""
-    return np.swapaxes(directions, 1, 2) if directions.ndim == 3 else directions
