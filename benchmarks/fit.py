@@ -319,20 +319,10 @@ def as_markdown(results: dict[str, Any]) -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-# Until these sections are measured again.
-OUTDATED = (
-    "Rows of vicheck in this section and the next, and the horseshoe, are of the solver before the",
-    "present one, which was one compiled loop; what has changed since is in",
-    "[fit and check](fit.md#speed-and-where-others-are-faster).",
-    "",
-)
-
-
 def write_peers(rows: list[dict[str, Any]]) -> list[str]:
     lines = [
         "## Time to the same ELBO",
         "",
-        *OUTDATED,
         "A peer's time is that of the first run, growing its steps up to 1e5, whose ELBO on fresh",
         "draws is within 0.05 nats of ours; the fastest of one and ten draws per step. *As",
         "documented* is Adam with a step of 0.01; *tuned* is one draw a step and the better of",

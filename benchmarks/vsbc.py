@@ -202,21 +202,12 @@ def conditions_of(section: dict[str, Any]) -> str:
     return f"Load before: {section['load']:.1f}.{trial}"
 
 
-# Until this section is measured again.
-OUTDATED = (
-    "Measured with the solver before the present one; since then a later call takes about as long,",
-    "and a first call a fifth less ([fit and check](fit.md#speed-and-where-others-are-faster)).",
-    "",
-)
-
-
 def write_peers(section: dict[str, Any]) -> list[str]:
     rows = section["rows"]
     passes = len(rows[0]["vicheck"])
     lines = [
         "## Against peers",
         "",
-        *OUTDATED,
         f"Eight schools, the paper's priors, {rows[0]['num_datasets']} datasets; seconds. We and",
         f"NumPyro's fastest mode took turns, {passes} times, each time in a new process; times and",
         "ratios, a peer's time over ours in the same turn, are medians, ratios with their range.",
