@@ -7,6 +7,7 @@ import numpy as np
 import vicheck
 from vicheck.results.convergence import Convergence, GradientTest, PooledModes
 from vicheck.results.estimates import Measure
+from vicheck.results.modes import ModeSearch
 from vicheck.results.psis import PsisStatus
 from vicheck.results.status import FitStatus
 
@@ -59,12 +60,31 @@ def ended(status=FitStatus.CONVERGED, gradient="zero", **changes):
     return Convergence(status=status, gradient=GRADIENTS[gradient], **options)
 
 
+def searched(num_arrived=48, log_mass=(0.0,), num_reached=1, symmetry=""):
+    """Return a search from 48 starts."""
+    count = len(log_mass)
+    return ModeSearch(
+        starts={"approximation": 1, "box": 47},
+        num_arrived=num_arrived,
+        num_evaluations=1000,
+        num_reached=num_reached,
+        z=np.zeros((count, 1)),
+        log_p=np.zeros(count),
+        log_mass=np.array(log_mass),
+        counts=np.ones(count),
+        symmetry=symmetry,
+    )
+
+
 def pooled(missed, khat=0.2):
-    """Return a mixture of two optima."""
+    """Return a mixture of two optima, 10 sds apart."""
     return PooledModes(
         khat=khat,
         log_evidence=Measure(0.0, 0.1),
         missed=missed,
         masses=np.array([1.0 - missed, missed]),
         locations=np.zeros((2, 1)),
+        names=("mu", "other"),
+        shift=np.array([10.0 * missed, 0.0]),
+        growth=np.array([0.5 * np.log1p(100.0 * missed * (1.0 - missed)), 0.0]),
     )

@@ -54,8 +54,9 @@ def test_a_low_khat_does_not_save_a_fit_that_is_none(status, level):
 @pytest.mark.parametrize(
     ("modes", "level", "words"),
     [
-        (pooled(0.01), "good", "Another optimum was found; about 1.0%"),
-        (pooled(0.3), "unreliable", "misses another mode: about 30%"),
+        (pooled(0.0005), "good", "Another mode was found, with less than 1% of the posterior"),
+        (pooled(0.3), "unreliable", "misses another mode with about 30% of the posterior"),
+        (pooled(0.045), "unreliable", "the mean of mu is 0.45 sds off, its sd 2.3 times too small"),
         (pooled(0.3, khat=2.0), "unreliable", "cannot be estimated"),
         (pooled(np.nan, khat=np.nan), "unreliable", "cannot be estimated"),
     ],

@@ -9,7 +9,7 @@ import pytest
 
 import vicheck
 from tests.calibration.made import calibration
-from tests.judging.situations import ended, pooled, psis_of, psis_of_shape, ratios
+from tests.judging.situations import ended, pooled, psis_of, psis_of_shape, ratios, searched
 from vicheck.judging import judge_check
 from vicheck.judging.findings import CATALOGUE
 from vicheck.judging.levels import LEVELS
@@ -33,12 +33,18 @@ FITS = {
     "convergence-unknown": ended(FitStatus.UNKNOWN, "undefined"),
 }
 
+# Other modes that were fitted, and the search.
 MODES = {
-    "none": None,
-    "other-optimum": pooled(0.01),
-    "mode-missed": pooled(0.3),
-    "modes-uncertain": pooled(0.3, khat=2.0),
+    "none": (None, None),
+    "no-other-mode": (None, searched()),
+    "search-unfinished": (None, searched(num_arrived=10)),
+    "other-optimum": (pooled(0.0005), searched(log_mass=(0.0, -8.0))),
+    "mode-missed": (pooled(0.3), searched(log_mass=(0.0, -1.0))),
+    "modes-uncertain": (pooled(0.3, khat=2.0), searched(log_mass=(0.0, -1.0))),
+    "mode-beyond-reach": (None, searched(log_mass=(0.0, -1.0))),
 }
+MISSED = ("mode-missed", "modes-uncertain", "mode-beyond-reach")
+ELSEWHERE = {"none": "unknown", "search-unfinished": "unknown", "no-other-mode": "no"}
 
 # What decides, by khat (rows), for a fit that is an approximation and one that is not, without and
 # with a mode that it misses.
@@ -62,6 +68,7 @@ MEANS = {
     "no-approximation": "unreliable",
     "mode-missed": "unreliable",
     "modes-uncertain": "unreliable",
+    "mode-beyond-reach": "unreliable",
 }
 
 ANSWERS = {
@@ -88,8 +95,8 @@ CLOSE = {
 
 @pytest.mark.parametrize(("khat", "fit", "modes"), list(itertools.product(RATIOS, FITS, MODES)))
 def test_every_combination(khat, fit, modes):
-    verdict = judge_check(RATIOS[khat], {}, FITS[fit], MODES[modes])
-    missed = modes in ("mode-missed", "modes-uncertain")
+    verdict = judge_check(RATIOS[khat], {}, FITS[fit], *MODES[modes])
+    missed = modes in MISSED
     expected = DECIDES[khat][2 * (fit == "no-approximation") + missed]
     expected = modes if expected == "the mode" else expected
     assert verdict.decided_by == expected
@@ -107,21 +114,21 @@ def test_every_combination(khat, fit, modes):
 
     assert str(verdict.converged) == ANSWERS[fit]
     assert {fit} - {"none"} <= set(verdict.converged.because) <= set(codes)
-    spoilt = fit == "no-approximation" or modes == "mode-missed"
+    spoilt = fit == "no-approximation" or modes in ("mode-missed", "mode-beyond-reach")
     close, works = CLOSE[khat]
     if spoilt:
         close = works = "no"
     elif modes == "modes-uncertain":
         close, works = (each if each == "no" else "unknown" for each in (close, works))
     assert (str(verdict.close), str(verdict.weights_work)) == (close, works)
-    assert str(verdict.elsewhere) == ("unknown" if modes == "none" else "yes")
+    assert str(verdict.elsewhere) == ELSEWHERE.get(modes, "yes")
     assert verdict.elsewhere.because == (() if modes == "none" else (modes,))
 
 
 def every_verdict():
     """Return verdicts in which, taken together, every finding occurs."""
     yield from (
-        judge_check(result, {}, fit, modes)
+        judge_check(result, {}, fit, *modes)
         for result, fit, modes in itertools.product(RATIOS.values(), FITS.values(), MODES.values())
     )
     zeros = np.random.default_rng(1).normal(size=1000)
@@ -208,7 +215,7 @@ def test_what_is_not_known_of_a_fit_is_a_caution_and_changes_no_level():
 
 def test_verdict_lines_leave_out_what_decides_whatever_its_words():
     """Two findings with one sentence: only the code tells which is the verdict's."""
-    verdict = judge_check(RATIOS["khat-good"], {}, FITS["no-approximation"], MODES["mode-missed"])
+    verdict = judge_check(RATIOS["khat-good"], {}, FITS["no-approximation"], *MODES["mode-missed"])
     assert verdict.decided_by == "no-approximation"
     lines = [line.text for line in verdict_lines(verdict)]
     assert lines[0] == "The fit runs away: the best approximation lies at infinity."

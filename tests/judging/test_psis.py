@@ -131,7 +131,7 @@ def test_a_khat_at_the_threshold_from_many_draws_is_not_called_a_lack_of_draws()
 )
 def test_khat_is_told_from_the_cutoff_that_it_is_below(khat, threshold, sentence):
     finding = KhatGood(khat, 0.4, 0.6, threshold, 1000)
-    assert finding.sentence == f"The approximation is good: {sentence}"
+    assert finding.sentence == f"The approximation is good where its draws lie: {sentence}"
 
 
 @pytest.mark.parametrize(

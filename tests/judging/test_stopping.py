@@ -145,18 +145,20 @@ def test_an_estimate_is_settled_when_nothing_could_choose_another(khat, differen
 
 
 @pytest.mark.parametrize(
-    ("khat", "missed", "num_draws", "settled"),
+    ("khat", "shift", "growth", "num_draws", "settled"),
     [
-        (0.1, 0.0, 8000, True),
-        (0.1, 0.0, 1000, False),  # 5% of so few draws is not known well enough
-        (0.1, 0.06, 8000, False),
-        (0.1, 0.4, 8000, True),
-        (0.6, 0.0, 8000, False),
-        (1.4, 0.05, 8000, True),
-        (np.nan, 0.0, 8000, False),
+        (0.1, 0.0, 0.0, 64_000, True),
+        (0.1, 0.0, 0.0, 1000, False),  # 0.1 sds are not known well enough from so few draws
+        (0.1, 0.11, 0.0, 64_000, False),
+        (0.1, 0.0, 0.11, 64_000, False),
+        (0.1, 0.4, 0.0, 8000, True),
+        (0.1, 0.0, -0.4, 8000, True),
+        (0.6, 0.0, 0.0, 8000, False),
+        (1.4, 0.1, 0.1, 8000, True),
+        (np.nan, 0.0, 0.0, 8000, False),
     ],
 )
-def test_modes_are_settled_when_khat_and_mass_are(khat, missed, num_draws, settled):
-    pooled = SimpleNamespace(khat=khat, missed=missed)
+def test_modes_are_settled_when_khat_and_their_effects_are(khat, shift, growth, num_draws, settled):
+    pooled = SimpleNamespace(khat=khat, shift=np.array([shift]), growth=np.array([growth]))
     assert modes_are_settled(pooled, num_draws) is settled
     assert modes_are_settled(None, num_draws)

@@ -19,7 +19,7 @@ from vicheck.vi.solvers.registry import make_solver, solver_names
 __all__ = ["OwnFits", "choose_chunk_size", "plan_fits", "refuse_unsuitable"]
 
 _LOOSE = {
-    "num_starts": 1,
+    "num_restarts": 0,
     "sampling_tolerance": 0.1,
     "tolerance": 0.01,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,26 +13,22 @@ from numpy.typing import NDArray
 
 from vicheck.checking.enough import NumDraws, draw_enough, open_question
 from vicheck.checking.given import nan_notes
+from vicheck.checking.modes import pooled_modes
 from vicheck.results.check import Check
 from vicheck.results.convergence import Convergence, PooledModes
 from vicheck.results.provenance import Provenance, fingerprint_of_arrays, python_call, versions_of
-from vicheck.stats.divergences import divergences
 from vicheck.stats.growth import khat_growth
 from vicheck.stats.psis import psis_quietly
 
 if TYPE_CHECKING:
     from vicheck.evaluation import Evaluated
-    from vicheck.quantities import Spec
+    from vicheck.quantities import Quantities, Spec
     from vicheck.results.fit import Fit
     from vicheck.results.reference import Reference
-    from vicheck.vi.families.mixture import Mixture
 
-__all__ = ["check_fit", "convergence_of", "pooled_modes", "provenance_of"]
+__all__ = ["check_fit", "convergence_of", "provenance_of"]
 
 Floats = NDArray[np.float64]
-
-_LEAST_PART = 0.01
-"""Of the mixture, for an optimum whose ELBO leaves it less: that is only a bound on its mass."""
 
 
 def check_fit(
@@ -57,19 +53,21 @@ def check_fit(
         evaluation = Evaluation(fit.model, fit.q, reported, seed, executor)
         mixed: dict[int, PooledModes | None] = {}
 
-        def pooled(log_q: Floats) -> PooledModes | None:
-            if len(log_q) not in mixed:
-                mixed[len(log_q)] = pooled_modes(fit, log_q, seed, executor)
-            return mixed[len(log_q)]
+        def pooled(num_draws: int) -> PooledModes | None:
+            if num_draws not in mixed:
+                mixed[num_draws] = _pooled(fit, reported, num_draws, seed, executor)
+            return mixed[num_draws]
 
         def open_in(drawn: Evaluated) -> str:
             log_ratios = _log_ratios(drawn)
             smoothed = psis_quietly(log_ratios)
-            return open_question(smoothed, log_ratios, drawn.values, lambda: pooled(drawn.log_q))
+            return open_question(
+                smoothed, log_ratios, drawn.values, lambda: pooled(len(drawn.log_q))
+            )
 
         drawn, notes = draw_enough(evaluation.first, num_draws, budget, open_in)
         convergence = convergence_of(fit, seed)
-        mixture = pooled(drawn.log_q)
+        mixture = pooled(len(drawn.log_q))
     log_ratios = _log_ratios(drawn)
     smoothed = psis_quietly(log_ratios)
     predictive = None
@@ -88,6 +86,7 @@ def check_fit(
         khat_growth=khat_growth(log_ratios, smoothed).to_dict(),
         convergence=convergence,
         pooled=mixture,
+        modes=fit.solution.search,
         predictive=predictive,
         title=f"{fit.family} fit of {fit.model.dim} parameters ({fit.solver})",
         elbo_trace=fit.solution.elbo_trace,
@@ -97,6 +96,17 @@ def check_fit(
         model=fit.model,
         q=fit.q,
     )
+
+
+def _pooled(
+    fit: Fit, reported: Quantities, num_draws: int, seed: int, executor: Executor | None
+) -> PooledModes | None:
+    others = fit.solution.others
+    if not others:
+        return None
+    members = (fit.q, *(other.q for other in others))
+    elbos = [fit.elbo, *(other.elbo for other in others)]
+    return pooled_modes(fit.model, members, elbos, reported, num_draws, seed, executor)
 
 
 def _log_ratios(drawn: Evaluated) -> Floats:
@@ -162,49 +172,6 @@ def provenance_of(fit: Fit, num_draws: int, seed: int, more: Mapping[str, str]) 
             seed=seed,
         ),
     )
-
-
-def pooled_modes(
-    fit: Fit, log_q: Floats, seed: int, executor: Executor | None = None
-) -> PooledModes | None:
-    """Mix all optima, and estimate how much of the posterior the fit's own draws never reach."""
-    from vicheck.evaluation import evaluate_draws_of
-    from vicheck.vi.families.mixture import Mixture
-    from vicheck.vi.families.moments import mean_of
-
-    others = fit.solution.others
-    if not others:
-        return None
-    members = (fit.q, *(other.q for other in others))
-    elbos = np.array([fit.elbo, *(other.elbo for other in others)])
-    with np.errstate(under="ignore"):
-        parts = np.maximum(np.exp(elbos - elbos.max()), _LEAST_PART)
-    parts /= parts.sum()
-    log_p, log_mixture, of_members = evaluate_draws_of(
-        fit.model, Mixture(members, parts), _OfMembers(len(members)), len(log_q), seed, executor
-    )
-    with np.errstate(invalid="ignore", under="ignore"):
-        log_ratios = log_p - log_mixture
-        smoothed = psis_quietly(log_ratios)
-        weights = np.exp(smoothed.log_weights)
-        shares = parts * np.exp(of_members - log_mixture[:, None])
-    return PooledModes(
-        khat=float(smoothed.khat),
-        log_evidence=divergences(log_ratios, smoothed=smoothed).log_evidence,
-        missed=float(weights @ (of_members[:, 0] < log_q.min())),
-        masses=np.asarray(weights @ shares),
-        locations=np.stack([np.asarray(mean_of(member)) for member in members]),
-    )
-
-
-@dataclass(frozen=True)
-class _OfMembers:
-    """The log density of each member of a mixture, as what is computed for each draw."""
-
-    num_values: int
-
-    def at(self, program: Any, q: Mixture, z: Any, data: Any) -> Any:
-        return q.log_prob_of_members(z)
 
 
 def _notes_on(fit: Fit) -> tuple[str, ...]:

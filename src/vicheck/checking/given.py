@@ -24,8 +24,9 @@ __all__ = ["check_given", "nan_notes", "quantities_of_draws"]
 Floats = NDArray[np.float64]
 
 
-def check_given(draws: Draws, quantities: Spec | None) -> Check:
-    """Check draws that are there already."""
+def check_given(draws: Draws, quantities: Spec | None, num_starts: int = 1, seed: int = 0) -> Check:
+    """Check draws that are there already, and search for modes that they do not reach."""
+    from vicheck.checking.modes import search_beside
     from vicheck.quantities import unique_labels
 
     start = time.perf_counter()
@@ -37,6 +38,7 @@ def check_given(draws: Draws, quantities: Spec | None) -> Check:
     with np.errstate(invalid="ignore"):
         log_ratios = draws.log_p - draws.log_q
     smoothed = psis_quietly(log_ratios)
+    search, pooled = search_beside(draws, num_starts, seed)
     return Check(
         log_p=draws.log_p,
         log_q=draws.log_q,
@@ -45,6 +47,8 @@ def check_given(draws: Draws, quantities: Spec | None) -> Check:
         names=names,
         psis=smoothed,
         khat_growth=khat_growth(log_ratios, smoothed).to_dict(),
+        pooled=pooled,
+        modes=search,
         title=draws.title,
         notes=(*draws.notes, *nan_notes(values, names)),
         unnormalized=draws.unnormalized,

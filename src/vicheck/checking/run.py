@@ -20,6 +20,7 @@ from vicheck.checking.enough import (
 )
 from vicheck.checking.fitted import check_fit
 from vicheck.checking.given import check_given
+from vicheck.checking.modes import search_beside
 from vicheck.draws import Draws, as_numbers
 from vicheck.errors import refuse_unused, require_count
 from vicheck.results.check import Check
@@ -35,6 +36,8 @@ __all__ = ["check", "check_draws", "is_drawn_from"]
 
 Floats = NDArray[np.float64]
 
+NUM_STARTS = 48
+"""As of `vicheck.fit`."""
 _SEEN, _MOST_COLUMNS = 2000, 40
 """Draws, and parameters at most, with which the scale of log_q is looked at."""
 
@@ -50,6 +53,7 @@ def check(
     seed: int | None = None,
     budget: float | None = None,
     executor: Executor | None = None,
+    num_starts: int | None = None,
 ) -> Check:
     """Find out whether an approximation can be trusted.
 
@@ -89,6 +93,9 @@ def check(
         Anything with the interface of `concurrent.futures.Executor`, to evaluate chunks of draws:
         for fits of vicheck's own. The check is the same bits wherever they are evaluated; a chunk
         whose worker dies is evaluated again.
+    num_starts
+        Starts of the search for modes that draws made elsewhere do not reach, where their model is
+        known; 48 by default, 1 for no search. A fit by `vicheck.fit` has searched already.
 
     Returns
     -------
@@ -117,7 +124,10 @@ def check(
         seed = require_count("seed", seed, 0)
     require_executor(executor)
     _require_reference(reference)
+    if num_starts is not None:
+        require_count("num_starts", num_starts, 1)
     if isinstance(what, Fit):
+        refuse_unused({"num_starts": num_starts}, "a fit by vicheck.fit, which takes it")
         checked = check_fit(
             what, number, quantities, reference, test_data, seed or 0, seconds, executor
         )
@@ -125,15 +135,16 @@ def check(
     of_drawing = {"num_draws": num_draws, "seed": seed, "budget": budget, "executor": executor}
     if _is_saved(what):
         rest = {"quantities": quantities, "reference": reference, "test_data": test_data}
-        refuse_unused({**of_drawing, **rest}, f"{what}, a saved check")
+        unused = {**of_drawing, **rest, "num_starts": num_starts}
+        refuse_unused(unused, f"{what}, a saved check")
         return Check.load(what)
     refuse_unused({"test_data": test_data}, "a fit that was made elsewhere")
     if isinstance(what, Draws):
         refuse_unused(of_drawing, "draws that are there already")
-        checked = check_given(what, quantities)
+        checked = check_given(what, quantities, num_starts or NUM_STARTS)
     else:
         refuse_unused({"executor": executor}, "a fit that was made elsewhere")
-        checked = _check_elsewhere(what, number, budget, seed, quantities)
+        checked = _check_elsewhere(what, number, budget, seed, quantities, num_starts or NUM_STARTS)
     return checked if reference is None else _with_truth(checked, reference)
 
 
@@ -190,7 +201,12 @@ def check_draws(
 
 
 def _check_elsewhere(
-    what: Any, num_draws: NumDraws, budget: float | None, seed: int | None, quantities: Spec | None
+    what: Any,
+    num_draws: NumDraws,
+    budget: float | None,
+    seed: int | None,
+    quantities: Spec | None,
+    num_starts: int,
 ) -> Check:
     """Check a fit of another library, or draws in a file."""
     from vicheck.adapters.sources import can_draw_from, draws_of
@@ -199,7 +215,7 @@ def _check_elsewhere(
         if budget is not None:
             refuse_unused({"budget": budget}, 'anything but num_draws="auto" and fits by vicheck')
         number: Any = num_draws
-        return check_given(draws_of(what, number, seed), quantities)
+        return check_given(draws_of(what, number, seed), quantities, num_starts, seed or 0)
 
     def first(number: int, go_on: Callable[[int], bool] | None) -> Check:
         return check_given(draws_of(what, number, seed), quantities)
@@ -209,7 +225,8 @@ def _check_elsewhere(
 
     _, seconds = require_num_draws(num_draws, budget)
     checked, notes = draw_enough(first, num_draws, seconds, open_in)
-    return replace(checked, notes=(*checked.notes, *notes))
+    search, pooled = search_beside(draws_of(what, 1000, seed), num_starts, seed or 0)
+    return replace(checked, notes=(*checked.notes, *notes), modes=search, pooled=pooled)
 
 
 def _with_truth(checked: Check, reference: Reference) -> Check:

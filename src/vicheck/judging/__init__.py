@@ -2,7 +2,7 @@
 
 from vicheck.judging.calibration import judge_calibration
 from vicheck.judging.cutoffs import NO_APPROXIMATION
-from vicheck.judging.fits import choose_estimate, judge_check, misses_a_mode
+from vicheck.judging.fits import choose_estimate, judge_check, spoilt_by_modes
 from vicheck.judging.psis import judge_psis
 from vicheck.judging.wording import show
 
@@ -12,6 +12,6 @@ __all__ = [
     "judge_calibration",
     "judge_check",
     "judge_psis",
-    "misses_a_mode",
     "show",
+    "spoilt_by_modes",
 ]

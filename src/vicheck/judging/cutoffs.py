@@ -22,12 +22,14 @@ __all__ = [
     "FULL_RUN",
     "GOOD_BELOW",
     "KHAT_GROWTH",
+    "LEAST_ARRIVED",
     "LEAST_DATASETS",
     "LEAST_DRAWS",
     "MANY_KHATS_HIGH",
     "MAX_ITERATE_MCSE",
     "MAX_RHAT",
-    "MISSING_MASS",
+    "MODE_GROWTH",
+    "MODE_SHIFT",
     "MOST_KHATS_HIGH",
     "MOST_UNCONVERGED",
     "NO_APPROXIMATION",
@@ -53,8 +55,12 @@ KHAT_GROWTH = 0.1
 """khat that rises by more than this, and than its noise, has not seen the whole tail."""
 REJECTED_BELOW = 0.01
 """p-value below which the gradient at q is not zero."""
-MISSING_MASS = 0.05
-"""A mode that holds more of the posterior than this, and that q misses, spoils the fit."""
+MODE_SHIFT = 0.1
+"""Sds by which other modes must move a mean that is reported, to spoil the fit."""
+MODE_GROWTH = 0.1
+"""By how much they must change the log of its sd."""
+LEAST_ARRIVED = 0.5
+"""Share of climbs that must end at a mode for a search to say that there is no other."""
 SMALL_SHIFT = 0.05
 """Correction of a mean, in sds, that makes no difference."""
 SMALL_GROWTH = 0.05

@@ -3,45 +3,63 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from vicheck.judging.cutoffs import (
     KHAT_GROWTH,
+    LEAST_ARRIVED,
     MAX_ITERATE_MCSE,
     MAX_RHAT,
-    MISSING_MASS,
+    MODE_GROWTH,
+    MODE_SHIFT,
     NO_APPROXIMATION,
     REJECTED_BELOW,
     SMALL_GROWTH,
     SMALL_SHIFT,
 )
 from vicheck.judging.findings import Evidence
-from vicheck.judging.findings.khat import KhatFewDraws, KhatGrowing, KhatHigh
+from vicheck.judging.findings.khat import (
+    KhatConstant,
+    KhatFewDraws,
+    KhatGood,
+    KhatGrowing,
+    KhatHigh,
+)
+from vicheck.judging.findings.modes import (
+    ModeBeyondReach,
+    ModeMissed,
+    ModesUncertain,
+    NoOtherMode,
+    OtherOptimum,
+    SearchUnfinished,
+)
 from vicheck.judging.findings.optimum import (
     Converged,
     ConvergenceUnknown,
     GradientNotZero,
     GradientUndefined,
     IteratesUnsettled,
-    ModeMissed,
-    ModesUncertain,
     NoApproximation,
     NotConverged,
-    OtherOptimum,
     StanCriterion,
 )
 from vicheck.judging.levels import decide, verdict_from
 from vicheck.judging.psis import evidence_of_ratios
 from vicheck.remedies.ladder import AFTER_CHECK, applicable
 from vicheck.remedies.remedy import joined
-from vicheck.remedies.situations import CheckSituation
+from vicheck.remedies.situations import MISSED, CheckSituation
 from vicheck.results.convergence import Convergence, PooledModes
+from vicheck.results.modes import ModeSearch
 from vicheck.results.psis import PsisResult
 from vicheck.results.status import FitStatus
 from vicheck.results.verdict import Verdict
 
-__all__ = ["choose_estimate", "judge_check", "misses_a_mode"]
+__all__ = ["choose_estimate", "judge_check", "misses_a_mode", "spoilt_by_modes"]
 
 
 def judge_check(
@@ -49,6 +67,7 @@ def judge_check(
     khat_growth: dict[int, float],
     convergence: Convergence | None,
     pooled: PooledModes | None,
+    search: ModeSearch | None = None,
 ) -> Verdict:
     """Turn everything a check has found into a verdict.
 
@@ -68,11 +87,13 @@ def judge_check(
         known whether it has converged.
     pooled
         The mixture of all optima, when there are several.
+    search
+        How other modes were searched for; None where they were not.
     """
     evidence = [
-        *evidence_of_ratios(result),
+        *_told_where(evidence_of_ratios(result), search),
         *_growth(khat_growth),
-        *_modes(pooled, result.threshold),
+        *_modes(pooled, search, result.threshold),
         *_convergence(convergence),
     ]
     decider, level = decide(evidence)
@@ -80,12 +101,35 @@ def judge_check(
         level, frozenset(each.code for each in evidence), result, convergence
     )
     steps = [remedy.step(situation) for remedy in applicable(AFTER_CHECK, situation)]
-    return verdict_from(evidence, steps, _hint(decider, situation))
+    return verdict_from(evidence, steps, _hint(decider, evidence, situation))
 
 
 def misses_a_mode(pooled: PooledModes | None, threshold: float) -> bool:
-    """Whether another mode holds more of the posterior than can be passed over, or may do so."""
-    return pooled is not None and not (pooled.khat < threshold and pooled.missed <= MISSING_MASS)
+    """Whether another mode changes an estimate by more than can be passed over, or may do so."""
+    return pooled is not None and not (pooled.khat < threshold and not _changed(pooled).any())
+
+
+def spoilt_by_modes(
+    names: Sequence[str],
+    pooled: PooledModes | None,
+    search: ModeSearch | None,
+    threshold: float,
+) -> NDArray[np.bool_]:
+    """Say of which quantities no estimate can be used, because other modes change them or may."""
+    if pooled is None:
+        lost = any(isinstance(each, ModeBeyondReach) for each in _searched(search))
+        return np.full(len(names), lost)
+    if not pooled.khat < threshold:
+        return np.ones(len(names), bool)
+    changed = dict(zip(pooled.names, _changed(pooled).tolist(), strict=True))
+    # Of a quantity that was not looked at it is not known that nothing changes it.
+    return np.array([changed.get(name, any(changed.values())) for name in names], bool)
+
+
+def _changed(pooled: PooledModes) -> NDArray[np.bool_]:
+    """Say which quantities other modes change in mean or sd."""
+    same = (np.abs(pooled.shift) <= MODE_SHIFT) & (np.abs(pooled.growth) <= MODE_GROWTH)
+    return np.asarray(~same)
 
 
 def choose_estimate(
@@ -103,7 +147,7 @@ def choose_estimate(
     return "vi" if agree else "psis"
 
 
-def _hint(decider: Evidence, situation: CheckSituation) -> str:
+def _hint(decider: Evidence, evidence: list[Evidence], situation: CheckSituation) -> str:
     """Say what to do about a high khat of a fit whose optimiser is known, or nothing."""
     if not isinstance(decider, KhatHigh | KhatFewDraws) or not situation.made_here:
         return ""
@@ -112,7 +156,7 @@ def _hint(decider: Evidence, situation: CheckSituation) -> str:
     remedies = applicable(AFTER_CHECK, situation)
     advice = [each.advice(situation) for each in remedies if each.name != "draw-more"]
     if situation.misses_a_mode:
-        return ModeMissed.hint
+        return next(each.hint for each in evidence if each.code in MISSED)
     if situation.unsettled:
         return f"Mend the fit first: {joined(advice)}."
     if isinstance(decider, KhatHigh) and not situation.khat_is_hopeless:
@@ -135,16 +179,56 @@ def _growth(khat_growth: dict[int, float]) -> list[Evidence]:
     return [KhatGrowing(first, low, last, high)]
 
 
-def _modes(pooled: PooledModes | None, threshold: float) -> list[Evidence]:
+def _told_where(evidence: list[Evidence], search: ModeSearch | None) -> list[Evidence]:
+    """Let a good khat say what is known beyond the draws that it rests on."""
+    if search is None:
+        known = "; other modes were not searched for"
+    elif _is_unfinished(search):
+        known = ""
+    else:
+        known = f"; {search.num_starts} starts found no other mode" * (not search.num_others)
+    return [
+        replace(each, elsewhere=known) if isinstance(each, KhatGood | KhatConstant) else each
+        for each in evidence
+    ]
+
+
+def _is_unfinished(search: ModeSearch) -> bool:
+    return search.num_arrived < LEAST_ARRIVED * search.num_starts
+
+
+def _modes(
+    pooled: PooledModes | None, search: ModeSearch | None, threshold: float
+) -> list[Evidence]:
     if pooled is None:
-        return []
+        return _searched(search)
     if not pooled.khat < threshold:
         kind: type[ModesUncertain | ModeMissed | OtherOptimum] = ModesUncertain
     elif misses_a_mode(pooled, threshold):
         kind = ModeMissed
     else:
         kind = OtherOptimum
-    return [kind(len(pooled.masses) - 1, pooled.missed, pooled.khat)]
+    size = np.maximum(np.abs(pooled.shift) / MODE_SHIFT, np.abs(pooled.growth) / MODE_GROWTH)
+    worst = int(np.argmax(np.nan_to_num(size))) if len(size) else 0
+    numbers = (
+        (pooled.names[worst], float(pooled.shift[worst]), float(pooled.growth[worst]))
+        if len(size)
+        else ("", math.nan, math.nan)
+    )
+    symmetry = "" if search is None else search.symmetry
+    return [kind(len(pooled.masses) - 1, pooled.missed, pooled.khat, *numbers, symmetry)]
+
+
+def _searched(search: ModeSearch | None) -> list[Evidence]:
+    """Say what the search has found where no other mode was fitted."""
+    if search is None:
+        return []
+    counts = search.num_starts, search.num_arrived, search.num_others
+    if _is_unfinished(search):
+        return [SearchUnfinished(*counts)]
+    if not search.num_others or search.others_are_negligible:
+        return [NoOtherMode(*counts)]
+    return [ModeBeyondReach(search.num_others, search.share_of_others, search.symmetry)]
 
 
 def _convergence(convergence: Convergence | None) -> list[Evidence]:

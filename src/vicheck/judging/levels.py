@@ -19,6 +19,7 @@ LEVELS: dict[str, Level] = {
     "no-approximation": "unreliable",
     "mode-missed": "unreliable",
     "modes-uncertain": "unreliable",
+    "mode-beyond-reach": "unreliable",
     "khat-usable": "usable",
     "khat-constant": "good",
     "khat-good": "good",

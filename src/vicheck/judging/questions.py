@@ -29,7 +29,7 @@ class Question:
         return Answer("yes", yes) if yes and not unknown else Answer("unknown", unknown)
 
 
-_SPOILT = ("no-approximation", "mode-missed")
+_SPOILT = ("no-approximation", "mode-missed", "mode-beyond-reach")
 _DOUBTFUL = ("khat-undefined", "khat-few-draws", "modes-uncertain")
 
 QUESTIONS = {
@@ -63,7 +63,11 @@ QUESTIONS = {
         unknown=_DOUBTFUL,
         yes=("khat-good", "khat-constant", "khat-usable", "khats-low"),
     ),
-    "elsewhere": Question(yes=("mode-missed", "modes-uncertain", "other-optimum")),
+    "elsewhere": Question(
+        no=("no-other-mode",),
+        unknown=("search-unfinished",),
+        yes=("mode-missed", "modes-uncertain", "mode-beyond-reach", "other-optimum"),
+    ),
 }
 """The fields of `vicheck.results.verdict.Verdict` that are answers."""
 

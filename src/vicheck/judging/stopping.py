@@ -20,7 +20,8 @@ from vicheck.judging.cutoffs import (
     FULL_RUN,
     GOOD_BELOW,
     LEAST_DRAWS,
-    MISSING_MASS,
+    MODE_GROWTH,
+    MODE_SHIFT,
     SMALL_GROWTH,
     SMALL_SHIFT,
     STEADY,
@@ -95,10 +96,12 @@ def modes_are_settled(pooled: PooledModes | None, num_draws: int) -> bool:
         return True
     if pooled.khat + error >= USABLE_BELOW:
         return False
-    error = ERRORS_AWAY * math.sqrt(
-        MISSING_MASS * (1.0 - MISSING_MASS) / (COUNTING_PART * num_draws)
-    )
-    return side_is_certain(pooled.missed - error, pooled.missed + error, [MISSING_MASS])
+    # Errors of a mean, in sds, and of a log sd that so many draws leave; one large change decides.
+    error = ERRORS_AWAY / math.sqrt(COUNTING_PART * num_draws)
+    sizes = [*(abs(x) / MODE_SHIFT for x in pooled.shift.tolist()),
+             *(abs(x) / MODE_GROWTH for x in pooled.growth.tolist())]  # fmt: skip
+    relative = error / min(MODE_SHIFT, MODE_GROWTH)
+    return max(sizes, default=0.0) - relative > 1.0 or max(sizes, default=0.0) + relative < 1.0
 
 
 def estimate_is_settled(

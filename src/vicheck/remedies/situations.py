@@ -10,7 +10,7 @@ from vicheck.results.status import FitStatus
 from vicheck.results.verdict import Level
 from vicheck.stats.reliability import USABLE_BELOW
 
-__all__ = ["UNSETTLED", "CalibrationSituation", "CheckSituation"]
+__all__ = ["MISSED", "UNSETTLED", "CalibrationSituation", "CheckSituation"]
 
 UNSETTLED = frozenset(
     {
@@ -24,7 +24,8 @@ UNSETTLED = frozenset(
 )
 """Findings after which the optimiser has to be fixed before the family is blamed."""
 
-_MISSED = frozenset({"mode-missed", "modes-uncertain"})
+MISSED = frozenset({"mode-missed", "modes-uncertain", "mode-beyond-reach"})
+"""Findings that another mode holds part of the posterior, or may do so."""
 _MODEL_AT_FAULT = (FitStatus.AT_INFINITY, FitStatus.NOT_FINITE)
 
 
@@ -57,7 +58,7 @@ class CheckSituation:
     @property
     def misses_a_mode(self) -> bool:
         """Whether another mode holds part of the posterior, or may do so."""
-        return bool(self.findings & _MISSED)
+        return bool(self.findings & MISSED)
 
     @property
     def model_at_fault(self) -> bool:

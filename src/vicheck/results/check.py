@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from vicheck.results.check_archive import RECORDS, load_fields, save_fields
 from vicheck.results.convergence import Convergence, PooledModes
 from vicheck.results.estimates import Divergences, Measure, Predictive
+from vicheck.results.modes import ModeSearch
 from vicheck.results.provenance import Provenance
 from vicheck.results.psis import PsisResult
 from vicheck.results.verdict import Finding, Verdict
@@ -51,7 +52,9 @@ class Check:
     convergence: Convergence | None = None
     """For a fit of vicheck's own: whether the solver has found its optimum."""
     pooled: PooledModes | None = None
-    """When other starts have settled elsewhere: the mixture of all optima."""
+    """When other modes were found: the mixture of all optima."""
+    modes: ModeSearch | None = None
+    """How other modes were searched for; None where the model is not known."""
     predictive: Predictive | None = None
     """When test data was given."""
     title: str = ""
@@ -92,7 +95,7 @@ class Check:
         """The findings and their summary; ``str`` gives the sentence."""
         from vicheck.judging import judge_check
 
-        return judge_check(self.psis, self.khat_growth, self.convergence, self.pooled)
+        return judge_check(self.psis, self.khat_growth, self.convergence, self.pooled, self.modes)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -124,14 +127,14 @@ class Check:
         is "vi", "psis" or "neither". Computed when first asked for.
         """
         from vicheck.checking.moments import moments_table, unknown_moments
-        from vicheck.judging import misses_a_mode
+        from vicheck.judging import spoilt_by_modes
 
         if not len(self.values):
             return unknown_moments(self.names)
         log_ratios = self.log_ratios[: len(self.values)]
         table = moments_table(self.values, log_ratios, self._psis_of_kept, self.names)
-        if misses_a_mode(self.pooled, self.psis.threshold):
-            table["use"] = "neither"
+        spoilt = spoilt_by_modes(self.names, self.pooled, self.modes, self.psis.threshold)
+        table.loc[spoilt, "use"] = "neither"
         for name, column in self.extra.items():
             table[name] = [column.get(row, np.nan) for row in table.index]
             if name == "ref_sd":  # the errors of the means, in sds of the reference

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from vicheck.results.archive import ArchiveFormat, Arrays
 from vicheck.results.convergence import Convergence, PooledModes
 from vicheck.results.estimates import Predictive
+from vicheck.results.modes import ModeSearch
 from vicheck.results.provenance import Provenance
 from vicheck.results.record import Record
 
@@ -21,7 +22,7 @@ __all__ = ["RECORDS", "load_fields", "save_fields"]
 
 _DIMS = {"log_p": 1, "log_q": 1, "values": 2, "elbo_trace": 1}
 """The arrays, and how many dimensions they have."""
-RECORDS = ("convergence", "pooled", "predictive", "provenance")
+RECORDS = ("convergence", "pooled", "modes", "predictive", "provenance")
 """Fields of a check that hold a record or nothing."""
 
 
@@ -38,11 +39,12 @@ class _Description(Record):
     extra: dict[str, dict[str, float]]
     convergence: Convergence | None
     pooled: PooledModes | None
+    modes: ModeSearch | None
     predictive: Predictive | None
     provenance: Provenance | None
 
 
-_FORMAT = ArchiveFormat("check", 2, _Description)
+_FORMAT = ArchiveFormat("check", 3, _Description)
 
 
 def save_fields(path: str | Path, check: Any) -> None:
@@ -88,6 +90,14 @@ def _require_fitting(description: _Description, arrays: Arrays) -> None:
         masses, locations = description.pooled.masses, description.pooled.locations
         if masses.ndim != 1 or locations.ndim != 2 or not 0 < len(masses) == len(locations):
             raise ValueError("its modes have no mass and place each")
+        effects = description.pooled.shift.shape, description.pooled.growth.shape
+        if effects != ((len(description.pooled.names),),) * 2:
+            raise ValueError("its quantities have no effect of the modes each")
+    if description.modes is not None:
+        search = description.modes
+        shapes = {search.log_p.shape, search.log_mass.shape, search.counts.shape}
+        if search.z.ndim != 2 or shapes != {search.z.shape[:1]}:
+            raise ValueError("its search has no place and numbers for each mode")
     if description.convergence is not None and description.convergence.gradient_trace.ndim != 1:
         raise ValueError("its gradient_trace is no vector")
 

@@ -63,8 +63,14 @@ class PooledModes(Record):
     khat: float
     log_evidence: Measure
     missed: float
-    """Share of the posterior that lies where the fit has no draws."""
+    """Share of the posterior that belongs to other optima, where the fit has no draws."""
     masses: Floats
     """Share of the posterior that belongs to each optimum, the fit itself first."""
     locations: Floats
     """Their means, one row each, on the unconstrained scale."""
+    names: tuple[str, ...] = ()
+    """Quantities of which it is known what the other optima do to them."""
+    shift: Floats = field(default_factory=lambda: np.empty(0))
+    """By how many sds the other optima move the mean of each."""
+    growth: Floats = field(default_factory=lambda: np.empty(0))
+    """By how much they change the log of its sd."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from vicheck.results.modes import ModeSearch
 from vicheck.results.record import Floats
 from vicheck.results.status import FitStatus
 from vicheck.runtime.jax_settings import double_precision
@@ -46,7 +47,9 @@ class Solution:
     num_draws: int = 0
     """Draws in the objective: all of them, or in each step."""
     others: tuple[Optimum, ...] = ()
-    """Other optima, which other starts led to."""
+    """Optima at other modes, which the search has found."""
+    search: ModeSearch | None = None
+    """How other modes were searched for; None where that was not done."""
     elbo_trace: Floats = field(default_factory=lambda: np.empty(0))
     """ELBO in the course of the optimisation."""
     gradient_trace: Floats = field(default_factory=lambda: np.empty(0))

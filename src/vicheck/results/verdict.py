@@ -81,8 +81,8 @@ class Verdict(Record):
     weights_work: Answer = Answer()
     """Do the smoothed weights correct what is wrong with q?"""
     elsewhere: Answer = Answer()
-    """Was part of the posterior found away from q? Unknown where nothing was found, too: a verdict
-    does not know how thoroughly the optima were searched."""
+    """Was part of the posterior found away from q? No means that a search has found nothing, and
+    unknown that there was none or that its climbs did not arrive anywhere."""
 
     @property
     def code(self) -> str:

@@ -50,6 +50,8 @@ _ARRIVED = 0.1
 """Gradient, in sds, at which a mode is found."""
 MAX_EVALUATIONS = 60
 """Evaluations of the density in one climb to a mode."""
+_PAIRS_TO_TRUST = 8
+"""Steps after which an inverse Hessian that was learnt tells how near a mode is."""
 _LONGEST = 100.0
 """Largest change in one step of a climb, in sds."""
 
@@ -131,7 +133,11 @@ def _quasi_newton_steps(
 
 
 def climb_to_mode(
-    density: Density, lanes: Lanes, z: Floats, directions: Floats
+    density: Density,
+    lanes: Lanes,
+    z: Floats,
+    directions: Floats,
+    max_evaluations: int = MAX_EVALUATIONS,
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Climb from each row of z, shape ``(l, d)``; return the ends, and which are modes.
 
@@ -152,10 +158,16 @@ def climb_to_mode(
         function,
         np.zeros_like(z),
         tolerance=_ARRIVED,
-        max_evaluations=MAX_EVALUATIONS,
+        max_evaluations=max_evaluations,
         longest=np.full(z.shape[1], _LONGEST),
     )
+    # Of a mode much narrower than the directions the gradient stays large in their units; there
+    # the inverse Hessian that was learnt tells how little is left to gain.
+    with np.errstate(invalid="ignore", over="ignore"):
+        left = -0.5 * np.einsum("ij,ij->i", end.memory.direction(end.gradient), end.gradient)
+    learnt = end.memory.num_pairs >= min(z.shape[1], _PAIRS_TO_TRUST)
     arrived = np.abs(end.gradient).max(axis=1) < _ARRIVED
+    arrived |= learnt & (left < _ARRIVED**2)
     return moved(end.x, np.arange(len(z))), arrived
 
 

@@ -70,13 +70,19 @@ class _OutvotedKhat(Evidence):
 class KhatGood(_OutvotedKhat, _Khat):
     """khat is below 0.5 and below the threshold."""
 
+    elsewhere: str = ""
+    """What is known of other modes, as the end of a sentence: khat is blind to them."""
+
     code = "khat-good"
     severity = "ok"
     hint = "Use the smoothed weights to remove what error is left."
 
     @property
     def sentence(self) -> str:
-        return f"The approximation is good: {self._value} is below {GOOD_BELOW}."
+        return (
+            f"The approximation is good where its draws lie: {self._value} is below "
+            f"{GOOD_BELOW}{self.elsewhere}."
+        )
 
 
 @dataclass(frozen=True)
@@ -85,11 +91,19 @@ class KhatConstant(_OutvotedKhat):
 
     threshold: float
     khat: float = 0.0
+    elsewhere: str = ""
+    """As of `KhatGood`."""
 
     code = "khat-constant"
     severity = "ok"
-    sentence = "The approximation is good: all ratios are equal, so khat is 0."
     hint = "Nothing needs to be done."
+
+    @property
+    def sentence(self) -> str:
+        return (
+            "The approximation is good where its draws lie: all ratios are equal, so khat is "
+            f"0{self.elsewhere}."
+        )
 
 
 @dataclass(frozen=True)

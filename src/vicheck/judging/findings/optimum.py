@@ -1,11 +1,11 @@
-"""Findings on where a fit has ended: whether at its optimum, and whether there are others."""
+"""Findings on where a fit has ended: whether at its optimum."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from vicheck.judging.findings.evidence import Evidence
-from vicheck.judging.wording import sentence_case, show
+from vicheck.judging.wording import sentence_case
 from vicheck.remedies.converge import (
     FIND_BAD_GRADIENT,
     ITERATE_LONGER,
@@ -20,11 +20,8 @@ __all__ = [
     "GradientNotZero",
     "GradientUndefined",
     "IteratesUnsettled",
-    "ModeMissed",
-    "ModesUncertain",
     "NoApproximation",
     "NotConverged",
-    "OtherOptimum",
     "StanCriterion",
 ]
 
@@ -171,66 +168,4 @@ class StanCriterion(Evidence):
         return (
             f"Stan's criterion, the relative change of the ELBO: mean {self.mean:.2g}, median "
             f"{self.median:.2g}."
-        )
-
-
-@dataclass(frozen=True)
-class _Modes(Evidence):
-    """Other optima that starts have settled on."""
-
-    others: int
-    missed: float
-    """Share of the posterior that lies where the fit has no draws."""
-    pooled_khat: float
-    """Of the mixture of all optima."""
-
-    hint = "Look at fit.solution.others; use MCMC, or average over the optima."
-
-    @property
-    def _others_were(self) -> str:
-        return "Another optimum was" if self.others == 1 else f"{self.others} other optima were"
-
-
-@dataclass(frozen=True)
-class ModeMissed(_Modes):
-    """Too much of the posterior lies in another mode."""
-
-    code = "mode-missed"
-    severity = "bad"
-
-    @property
-    def sentence(self) -> str:
-        return (
-            f"The approximation misses another mode: about {self.missed:.0%} of the posterior "
-            "lies where it has no draws, and khat cannot see that."
-        )
-
-
-@dataclass(frozen=True)
-class ModesUncertain(_Modes):
-    """How much of the posterior lies in other modes cannot be estimated."""
-
-    code = "modes-uncertain"
-    severity = "bad"
-
-    @property
-    def sentence(self) -> str:
-        return (
-            f"{self._others_were} found, and how much of the posterior lies there cannot be "
-            f"estimated (khat of the mixture of all: {show(self.pooled_khat)})."
-        )
-
-
-@dataclass(frozen=True)
-class OtherOptimum(_Modes):
-    """Another optimum holds too little of the posterior to matter."""
-
-    code = "other-optimum"
-    severity = "caution"
-
-    @property
-    def sentence(self) -> str:
-        return (
-            f"{self._others_were} found; about {self.missed:.1%} of the posterior lies where this "
-            "fit has no draws."
         )

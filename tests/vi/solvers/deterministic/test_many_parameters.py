@@ -156,7 +156,7 @@ def test_only_those_of_many_fits_that_ran_away_are_tried_again():
     model = vicheck.from_log_density(flat_or_not, np.zeros(20), data={"scale": 1.0})
     scales = {"scale": np.array([1.0, 0.0, 4.0])}
     with double_precision():
-        settled = Deterministic(num_starts=1).solve_many(
+        settled = Deterministic(num_restarts=0).solve_many(
             model.program, kind_of("full_rank", 20, None), {}, scales, np.arange(3)
         )
     assert [status.name for status in settled.status] == ["CONVERGED", "AT_INFINITY", "CONVERGED"]

@@ -15,7 +15,6 @@ from vicheck.vi.solvers.deterministic.progress import (
     NEW,
     RUNNING,
     begin,
-    begin_beside,
     choose,
     elbos,
     has_run_away,
@@ -25,7 +24,7 @@ from vicheck.vi.solvers.deterministic.progress import (
     take,
     takes_directions,
 )
-from vicheck.vi.solvers.deterministic.rounds import LOOSE, Limits, Rounds
+from vicheck.vi.solvers.deterministic.rounds import Limits, Rounds
 
 MEAN, SD = np.array([3.0, -40.0]), np.array([0.1, 20.0])
 MAX_DRAWS = 8 * FEWEST
@@ -107,7 +106,7 @@ def test_the_first_round_is_loose(program):
     first = run(program, new(newton_steps=2), most=1)
     assert first.code[0] == RUNNING
     assert first.num_traced[0] == 1
-    assert first.norm[0] < LOOSE
+    assert first.norm[0] < 0.1
     assert np.isfinite(first.trace[0, 0]).all()
     assert (first.trace[0, 1:] == 0.0).all()
 
@@ -160,19 +159,6 @@ def test_a_flat_density_runs_away(program):
 def test_a_density_that_is_not_finite_is_a_status(program):
     end = run(program, new(2), sharpness=[np.nan, 1.0])
     assert [status_of(code) for code in end.code] == [FitStatus.NOT_FINITE, FitStatus.CONVERGED]
-
-
-def test_a_fit_beside_another_begins_with_its_scales(program):
-    settled = run(program, new(newton_steps=2))
-    place = np.array([[7.0, 7.0]])
-    beside = begin_beside(settled, place, KIND, FEWEST)
-    np.testing.assert_array_equal(beside.q.loc, place)
-    np.testing.assert_array_equal(beside.mean, place)
-    np.testing.assert_array_equal(beside.q.log_scale, settled.q.log_scale)
-    assert beside.code.tolist() == [RUNNING]
-    assert beside.num_draws.tolist() == [FEWEST]
-    end = run(program, beside)
-    np.testing.assert_allclose(end.q.loc[0], MEAN, rtol=1e-3)
 
 
 def test_draws_end_at_the_most_allowed(program):

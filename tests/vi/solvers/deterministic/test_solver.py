@@ -218,7 +218,8 @@ def test_too_few_draws_allowed_is_a_status():
         ({"tolerance": 0.0}, ValueError, "tolerance must be positive, got 0.0"),
         ({"num_draws": 33}, ValueError, "num_draws must be a power of 2 from 32 on, got 33"),
         ({"max_draws": 32, "num_draws": 64}, ValueError, "max_draws must be at least num_draws"),
-        ({"num_starts": 0}, ValueError, "num_starts must be at least 1, got 0"),
+        ({"num_starts": 0}, ValueError, "num_starts must be a positive integer, got 0"),
+        ({"num_restarts": -1}, ValueError, "num_restarts must be at least 0, got -1"),
         (
             {"data": {"x": 1}},
             vicheck.ModelError,

@@ -14,13 +14,12 @@ from vicheck.runtime.interrupts import piece
 from vicheck.vi.density import Density
 from vicheck.vi.families.family import Family
 from vicheck.vi.families.registry import Kind
-from vicheck.vi.modes import random_starts
+from vicheck.vi.modes.starts import random_starts
 from vicheck.vi.solvers.deterministic.options import Options
 from vicheck.vi.solvers.deterministic.progress import (
     CODES,
     Progress,
     begin,
-    begin_beside,
     choose,
     elbos,
     has_run_away,
@@ -29,7 +28,7 @@ from vicheck.vi.solvers.deterministic.progress import (
     status_of,
     take,
 )
-from vicheck.vi.solvers.deterministic.rounds import LOOSE, Limits, Rounds
+from vicheck.vi.solvers.deterministic.rounds import Limits, Rounds
 from vicheck.vi.solvers.reporting import Report
 
 __all__ = ["Batch", "BatchSolution", "solve_in_parts"]
@@ -138,16 +137,9 @@ class Batch:
             best = choose(away, self._from_starts(draws, away), best)
         return best
 
-    def run_loosely_from(self, settled: Progress, z: Floats) -> Progress:
-        """Run one loose round from z, shape ``(fits, d)``, with the scales of settled fits."""
-        beside = begin_beside(settled, z, self.kind, self.first_draws)
-        return self._advance(beside, LOOSE)
-
-    def run_from(self, arrived: Progress) -> Progress:
-        """Run fits again, from where they are and with their scales."""
-        return self._until_ended(
-            begin_beside(arrived, np.asarray(arrived.mean), self.kind, self.first_draws)
-        )
+    def run_from(self, z: Floats) -> Progress:
+        """Run all fits from z, shape ``(fits, d)``, and the curvature there."""
+        return self._from_start(z, 0, self.first_draws, np.ones(len(z), bool))
 
     def _more_draws(self, draws: int) -> int:
         """Return how many draws to retry runaways with; the same number means no retry."""
@@ -174,7 +166,7 @@ class Batch:
 
     def _random_starts(self) -> Floats:
         """Return over-dispersed starts, shape ``(starts, fits, d)``."""
-        count, dim = self.options.num_starts - 1, self.program.dim
+        count, dim = self.options.num_restarts, self.program.dim
         return np.stack([random_starts(count, dim, int(seed)) for seed in self.seeds], axis=1)
 
     def _ended(self, progress: Progress) -> NDArray[np.bool_]:
@@ -211,14 +203,12 @@ class Batch:
         return progress
 
     @piece()
-    def _advance(self, progress: Progress, tolerance: float | None = None) -> Progress:
+    def _advance(self, progress: Progress) -> Progress:
         """Run one round of those fits that have the fewest draws."""
         running = is_running(progress)
         fewest = progress.num_draws[running].min()
         lanes = np.flatnonzero(running & (progress.num_draws == fewest))
-        limits = Limits(
-            tolerance or self.options.tolerance, self.options.sampling_tolerance, self.max_draws
-        )
+        limits = Limits(self.options.tolerance, self.options.sampling_tolerance, self.max_draws)
         everyone = len(lanes) == len(running)
         some = progress if everyone else take(progress, lanes)
         progress = put(progress, lanes, self.rounds.run(lanes, some, limits))

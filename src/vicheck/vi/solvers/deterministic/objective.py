@@ -14,6 +14,9 @@ __all__ = ["Objective"]
 
 Floats = NDArray[np.float64]
 
+_TOGETHER = 2**21
+"""Numbers in the draws that are worked on together: more are slower, being too many for a cache."""
+
 
 class Objective:
     """Minus the ELBO of several fits, as a function of steps away from the anchors of a chart.
@@ -51,13 +54,30 @@ class Objective:
         """Return values, shape ``(k,)``, and gradients, shape ``(k, p)``, of some of the fits."""
         everyone = len(which) == len(self.lanes)
         chart = self.chart if everyone else self.chart.take(which)
-        noise = self.noise if everyone else self.noise[which]
-        log_p, gradients = self.density(self.lanes[which], chart.draws(steps, noise))
-        entropy, slope = chart.entropy(steps, noise)
-        value = -log_p.mean(axis=1) - entropy
-        gradient = -chart.pull_back(steps, noise, gradients) - slope
+        num_rows = self.half.shape[1]
+        block = max(1, _TOGETHER // (2 * len(which) * self.half.shape[2]))
+        if block >= num_rows:
+            noise = self.noise if everyone else self.noise[which]
+            value, gradient = self._on(chart, steps, which, noise)
+        else:
+            value, gradient = np.zeros(len(which)), np.zeros_like(steps)
+            for start in range(0, num_rows, block):
+                half = self.half[which, start : start + block]
+                noise = np.concatenate([half, -half], axis=1)
+                part = half.shape[1] / num_rows
+                of_block = self._on(chart, steps, which, noise)
+                value, gradient = value + part * of_block[0], gradient + part * of_block[1]
         if self.hessian is not None:
             corrected = chart.correction(steps, self.hessian[which], self.moments[which])
             if corrected is not None:
                 value, gradient = value + corrected[0], gradient + corrected[1]
         return value, gradient
+
+    def _on(
+        self, chart: Chart, steps: Floats, which: NDArray[np.intp], noise: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return the same on some of the draws, without the correction for their number."""
+        log_p, gradients = self.density(self.lanes[which], chart.draws(steps, noise))
+        entropy, slope = chart.entropy(steps, noise)
+        value = -log_p.mean(axis=1) - entropy
+        return value, -chart.pull_back(steps, noise, gradients) - slope

@@ -18,7 +18,7 @@ class Options:
     sampling_tolerance: float = 0.05
     num_draws: int | None = None
     max_draws: int = 16384
-    num_starts: int = 4
+    num_restarts: int = 3
 
     def __post_init__(self) -> None:
         for name in ("tolerance", "sampling_tolerance"):
@@ -32,8 +32,8 @@ class Options:
             raise ValueError(
                 f"max_draws must be at least num_draws, got {self.max_draws} and {self.num_draws}"
             )
-        if self.num_starts < 1:
-            raise ValueError(f"num_starts must be at least 1, got {self.num_starts}")
+        if self.num_restarts < 0:
+            raise ValueError(f"num_restarts must be at least 0, got {self.num_restarts}")
 
     def first_draws(self, kind: Kind, dim: int) -> int:
         """Return how many draws a fit of a family begins with, or say why it cannot."""

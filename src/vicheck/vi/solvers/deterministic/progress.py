@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.results.status import FitStatus
-from vicheck.vi.families.abilities import HasLocation
 from vicheck.vi.families.family import Family
 from vicheck.vi.families.registry import Kind
 
@@ -19,7 +18,6 @@ __all__ = [
     "RUNNING",
     "Progress",
     "begin",
-    "begin_beside",
     "choose",
     "elbos",
     "has_run_away",
@@ -131,25 +129,6 @@ def begin(
 def takes_directions(kind: Kind, dim: int) -> bool:
     """Whether the mean moves along directions of its own, not along q's scales."""
     return kind.needs_directions and kind.is_dense(dim)
-
-
-def begin_beside(settled: Progress, z: NDArray[np.float64], kind: Kind, num_draws: int) -> Progress:
-    """Return the progress of a fit that begins with the scales of another, somewhere else.
-
-    A family that cannot be moved begins with the curvature there.
-    """
-    fresh = begin(kind, z, num_draws)
-    if not isinstance(settled.q, HasLocation):
-        return fresh
-    return fresh._replace(
-        q=settled.q.moved_to(z),
-        directions=settled.directions,
-        hessian=np.full_like(settled.hessian, np.nan),  # that of another place
-        mean=z,
-        sd=settled.sd,
-        stale=np.zeros(len(z), bool),
-        code=np.full(len(z), RUNNING),
-    )
 
 
 def take(progress: Progress, which: Any) -> Progress:

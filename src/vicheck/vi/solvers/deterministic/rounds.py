@@ -31,11 +31,11 @@ from vicheck.vi.solvers.deterministic.progress import (
     takes_directions,
 )
 
-__all__ = ["LOOSE", "Limits", "Rounds"]
+__all__ = ["Limits", "Rounds"]
 
 Floats = NDArray[np.float64]
 
-LOOSE = 0.1
+_LOOSE = 0.1
 """Gradient, in sds, that is small enough before the units are right."""
 _COARSE = 0.2
 """Gradient, in errors of the draws that are tolerated, that is small enough before the last."""
@@ -67,7 +67,7 @@ def _tolerances(now: Progress, limits: Limits) -> Floats:
     last = (now.error < limits.sampling_tolerance) | (2 * now.num_draws > limits.max_draws)
     last |= now.num_retries > 0
     coarse = max(limits.tolerance, _COARSE * limits.sampling_tolerance)
-    return np.where(now.code == NEW, LOOSE, np.where(last, limits.tolerance, coarse))
+    return np.where(now.code == NEW, _LOOSE, np.where(last, limits.tolerance, coarse))
 
 
 def _trusted(hessian: Floats, now: Progress) -> Floats:

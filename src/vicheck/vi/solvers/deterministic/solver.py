@@ -44,8 +44,9 @@ class Deterministic(Options):
         or, for a family with correlations, with at least four times as many as one draw takes
         standard normal numbers: with fewer than dimensions the ELBO on fixed draws has no maximum.
         A fit that runs away on few draws is tried again with more.
-    num_starts
-        Starts altogether; the others look for better optima and for other modes.
+    num_restarts
+        Random starts that are tried one after the other when a fit from z = 0 and from the mode
+        nearest to it fails.
     """
 
     def solve(self, model: Model, kind: Kind, seed: int, report: Report) -> Solution:

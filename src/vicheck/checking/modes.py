@@ -1,0 +1,175 @@
+"""Other modes in a check: what they do to estimates, and the search beside a fit made elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicheck.judging.cutoffs import FULL_RUN
+from vicheck.results.convergence import PooledModes
+from vicheck.results.modes import ModeSearch
+from vicheck.runtime.tracing import Traced
+from vicheck.stats.divergences import divergences
+from vicheck.stats.psis import psis_quietly
+
+if TYPE_CHECKING:
+    from vicheck.draws import Draws
+    from vicheck.model import Model
+    from vicheck.quantities import Quantities
+    from vicheck.vi.families.family import Family
+    from vicheck.vi.families.mixture import Mixture
+
+__all__ = ["pooled_modes", "search_beside"]
+
+Floats = NDArray[np.float64]
+
+_LEAST_PART = 0.01
+"""Of the mixture, for an optimum whose ELBO leaves it less: that is only a bound on its mass."""
+_LEAST_HITS = 20
+"""Draws of a full run that must fall where another optimum prevails, for khat to see it."""
+_MAX_FULL_RANK = 50
+"""Up to this dimension modes beside a fit made elsewhere are fitted at full rank."""
+_POOLED_DRAWS = 20_000
+"""Draws from the mixture of such modes."""
+
+
+def pooled_modes(
+    model: Model,
+    members: Sequence[Family],
+    elbos: Sequence[float],
+    reported: Quantities,
+    num_draws: int,
+    seed: int,
+    executor: Executor | None = None,
+) -> PooledModes:
+    """Mix the fit, which comes first, with optima at other modes, and see what these change.
+
+    The draws of the mixture are weighted by its own density. A draw belongs to each optimum by its
+    part in that density. Without the parts of those that the fit's own draws never hit, the
+    estimates are what the fit alone can know.
+    """
+    from vicheck.evaluation import evaluate_draws_of
+    from vicheck.vi.families.mixture import Mixture
+    from vicheck.vi.families.moments import mean_of
+
+    heights = np.array(elbos)
+    with np.errstate(under="ignore"):
+        parts = np.maximum(np.exp(heights - heights.max()), _LEAST_PART)
+    parts /= parts.sum()
+    count = len(members)
+    log_p, log_mixture, values = evaluate_draws_of(
+        model, Mixture(tuple(members), parts), _WithMembers(count, reported), num_draws, seed,
+        executor,
+    )  # fmt: skip
+    kept = len(values)
+    of_members, values = values[:, :count], values[:, count:]
+    with np.errstate(invalid="ignore", under="ignore"):
+        log_ratios = log_p - log_mixture
+        smoothed = psis_quietly(log_ratios)
+        weights = np.exp(smoothed.log_weights[:kept])
+        weights /= weights.sum()
+        shares = parts * np.exp(of_members - log_mixture[:kept, None])
+        masses = weights @ shares
+        mean, sd = _moments(weights, values)
+        own = _share_within_reach(shares, of_members[:, 0] - log_mixture[:kept])
+        own_mean, own_sd = _moments(weights * own, values)
+        shift = (mean - own_mean) / sd
+        growth = np.log(sd / own_sd)
+    constant = np.ptp(values, axis=0) == 0.0
+    return PooledModes(
+        khat=float(smoothed.khat),
+        log_evidence=divergences(log_ratios, smoothed=smoothed).log_evidence,
+        missed=max(0.0, 1.0 - float(weights @ own)),
+        masses=np.asarray(masses),
+        locations=np.stack([np.asarray(mean_of(member)) for member in members]),
+        names=tuple(reported.drawn_names),
+        shift=np.where(constant, 0.0, shift),
+        growth=np.where(constant, 0.0, growth),
+    )
+
+
+def _share_within_reach(shares: Floats, log_ratio_to_fit: Floats) -> Floats:
+    """Return how much of each draw the fit can know: its own part, and those of optima it overlaps.
+
+    Where others prevail, the fit has so many of its own draws: its density over the mixture's,
+    averaged over draws of the mixture.
+    """
+    own = shares[:, 0].copy()
+    prevails = shares.argmax(axis=1)
+    density = np.exp(log_ratio_to_fit)
+    for other in range(1, shares.shape[1]):
+        if np.mean(density * (prevails == other)) * FULL_RUN >= _LEAST_HITS:
+            own += shares[:, other]
+    return own
+
+
+def _moments(weights: Floats, values: Floats) -> tuple[Floats, Floats]:
+    weights = weights / weights.sum()
+    mean = weights @ values
+    return mean, np.sqrt(weights @ np.square(values - mean))
+
+
+@dataclass(frozen=True)
+class _WithMembers(Traced):
+    """The log density of each member of a mixture, and then the quantities, of each draw."""
+
+    num_members: int
+    reported: Quantities
+
+    @property
+    def num_values(self) -> int:
+        return self.num_members + self.reported.num_values
+
+    def traces(self, use: str, data: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return self.reported.traces(use, data)
+
+    def at(self, program: Any, q: Mixture, z: Any, data: Any) -> Any:
+        import jax.numpy as jnp
+
+        of_members = q.log_prob_of_members(z)
+        return jnp.concatenate([of_members, self.reported.at(program, q, z, data)])
+
+
+def search_beside(
+    draws: Draws, num_starts: int, seed: int
+) -> tuple[ModeSearch | None, PooledModes | None]:
+    """Search for modes that draws made elsewhere do not reach, if their model is known.
+
+    Where they come from a q whose density vicheck has, other modes are fitted and mixed with it.
+    """
+    if draws.model is None or num_starts < 2:
+        return None, None
+    from vicheck.model import double_precision
+    from vicheck.quantities import reported_quantities
+    from vicheck.vi.families.registry import kind_of
+    from vicheck.vi.modes.beyond import optima_of_others
+    from vicheck.vi.modes.place import place_of
+    from vicheck.vi.modes.search import find_modes
+
+    with double_precision(), np.errstate(invalid="ignore"):
+        model = draws.model.snapshot()
+        elbo = np.nan if draws.unnormalized else float(np.mean(draws.log_p - draws.log_q))
+        q = None if draws.q is None else draws.q.family()
+        place = place_of(draws if q is None else q, model)
+        budget = float(draws.num_draws)
+        found = find_modes(model, place, num_starts, seed, budget, elbo)
+        if q is None or not found.search.num_others or not np.isfinite(elbo):
+            return found.search, None
+        kind = kind_of(
+            "full_rank" if model.dim <= _MAX_FULL_RANK else "mean_field", model.dim, None
+        )
+        optima, _ = optima_of_others(model, kind, found, seed, q=q)
+        if not optima:
+            return found.search, None
+        members, elbos = [q], [elbo]
+        for optimum in optima:
+            members.append(optimum.q)
+            elbos.append(optimum.elbo)
+        reported = reported_quantities(model, None)
+        pooled = pooled_modes(model, members, elbos, reported, _POOLED_DRAWS, seed)
+    return found.search, pooled

@@ -1,0 +1,186 @@
+"""Findings on modes: whether others were searched for, found, and what they do to estimates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vicheck.judging.findings.evidence import Evidence
+from vicheck.judging.wording import show
+
+__all__ = [
+    "ModeBeyondReach",
+    "ModeMissed",
+    "ModesUncertain",
+    "NoOtherMode",
+    "OtherOptimum",
+    "SearchUnfinished",
+]
+
+_REMEDY = {
+    "order": (
+        "Give the components an order: an ordered prior (in NumPyro, of transforms "
+        "OrderedTransform) makes the copies one; or report only what the order does not change."
+    ),
+    "sign": "Fix the sign of one of them, by a positive prior say: that makes the copies one.",
+}
+
+
+@dataclass(frozen=True)
+class _Search(Evidence):
+    """The search, and nothing that it found beyond reach."""
+
+    num_starts: int
+    num_arrived: int
+    num_negligible: int
+    """Modes beyond reach that hold next to nothing."""
+
+
+@dataclass(frozen=True)
+class NoOtherMode(_Search):
+    """The search has found no other mode that matters."""
+
+    code = "no-other-mode"
+    severity = "ok"
+    hint = "A mode that few starts lead to can stay unseen: if you know of one, start a fit there."
+
+    @property
+    def sentence(self) -> str:
+        if not self.num_negligible:
+            return f"{self.num_starts} starts found no other mode."
+        modes = "mode" if self.num_negligible == 1 else "modes"
+        return (
+            f"{self.num_starts} starts found {self.num_negligible} other {modes}, with less than "
+            "one part in 100,000 of the posterior by Laplace's method."
+        )
+
+
+@dataclass(frozen=True)
+class SearchUnfinished(_Search):
+    """Most climbs did not arrive anywhere."""
+
+    code = "search-unfinished"
+    severity = "caution"
+    hint = "In a funnel that is to be expected. Otherwise look at the scales of the parameters."
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"Little is known of other modes: only {self.num_arrived} of {self.num_starts} climbs "
+            "of the density ended at one."
+        )
+
+
+@dataclass(frozen=True)
+class _Modes(Evidence):
+    """Other modes that were found and fitted."""
+
+    others: int
+    missed: float
+    """Share of the posterior that belongs to them."""
+    pooled_khat: float
+    """Of the mixture of all."""
+    worst: str
+    """The quantity that they change most."""
+    shift: float
+    """By which they move its mean, in sds."""
+    growth: float
+    """By which they change the log of its sd."""
+    symmetry: str = ""
+
+    @property
+    def hint(self) -> str:
+        for word, remedy in _REMEDY.items():
+            if f"the {word} of" in self.symmetry:
+                return remedy
+        return "Look at fit.solution.others; use MCMC, or average over the optima."
+
+    @property
+    def _others_were(self) -> str:
+        return "Another mode was" if self.others == 1 else f"{self.others} other modes were"
+
+    @property
+    def _copies(self) -> str:
+        return f" They differ by {self.symmetry} and are copies of each other." * bool(
+            self.symmetry
+        )
+
+    @property
+    def _share(self) -> str:
+        return f"about {self.missed:.0%}" if self.missed >= 0.005 else "less than 1%"
+
+
+@dataclass(frozen=True)
+class ModeMissed(_Modes):
+    """Another mode changes means or sds that are reported."""
+
+    code = "mode-missed"
+    severity = "bad"
+
+    @property
+    def sentence(self) -> str:
+        what = "another mode" if self.others == 1 else f"{self.others} other modes"
+        return (
+            f"The approximation misses {what} with {self._share} of the posterior, and khat cannot "
+            f"see that: the mean of {self.worst} is {abs(self.shift):.2g} sds off, its sd "
+            f"{self._stretch}.{self._copies}"
+        )
+
+    @property
+    def _stretch(self) -> str:
+        from math import exp
+
+        factor = exp(abs(self.growth))
+        if factor < 1.005:
+            return "right"
+        return f"{factor:.2g} times too {'small' if self.growth > 0.0 else 'large'}"
+
+
+@dataclass(frozen=True)
+class ModesUncertain(_Modes):
+    """How much of the posterior lies in other modes cannot be estimated."""
+
+    code = "modes-uncertain"
+    severity = "bad"
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"{self._others_were} found, and how much of the posterior lies there cannot be "
+            f"estimated (khat of the mixture of all: {show(self.pooled_khat)}).{self._copies}"
+        )
+
+
+@dataclass(frozen=True)
+class OtherOptimum(_Modes):
+    """Another mode holds too little of the posterior to matter."""
+
+    code = "other-optimum"
+    severity = "caution"
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"{self._others_were} found, with {self._share} of the posterior: too little to change "
+            "a mean or sd that is reported."
+        )
+
+
+@dataclass(frozen=True)
+class ModeBeyondReach(Evidence):
+    """Another mode was found, and q cannot be evaluated there: what it holds is a guess."""
+
+    others: int
+    share: float
+    """Of all modes, by Laplace's method."""
+    symmetry: str = ""
+
+    code = "mode-beyond-reach"
+    severity = "bad"
+    hint = "Start another fit there, or use MCMC: check.modes says where it is."
+
+    @property
+    def sentence(self) -> str:
+        were = "Another mode was" if self.others == 1 else f"{self.others} other modes were"
+        share = f", with about {self.share:.0%} of the posterior by Laplace's method"
+        known = share if self.share == self.share else ""
+        return f"{were} found that the draws do not reach{known}; khat cannot see that."

@@ -1,0 +1,75 @@
+"""`ModeSearch`: how the modes of a posterior were searched for, and what was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vicheck.results.record import Floats, Record
+
+__all__ = ["NEGLIGIBLE", "ModeSearch"]
+
+NEGLIGIBLE = 12.0
+"""Nats by which a mode holds less than another to be passed over: one part in 160,000."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ModeSearch(Record):
+    """The search for modes of a posterior's density on the unconstrained scale.
+
+    A *mode* is where climbs of the density end. Rows of the arrays are modes: first those that the
+    approximation reaches, then the others, in each part the one of highest density first.
+    """
+
+    starts: dict[str, int]
+    """How many climbs began where."""
+    num_arrived: int
+    """Climbs that ended at a mode. The others ran out of evaluations: a funnel has no mode."""
+    num_evaluations: int
+    """Of the density with its gradient."""
+    num_reached: int
+    """Modes within reach of the approximation."""
+    z: Floats
+    """Where the modes are, shape ``(modes, d)``."""
+    log_p: Floats
+    """Log density there."""
+    log_mass: Floats
+    """Log of the integral over the mode by Laplace's method; NaN where that cannot be said."""
+    counts: Floats
+    """Climbs that ended at each."""
+    most_reached: float = np.nan
+    """Log of what the approximation itself holds at least: its ELBO, where that is known."""
+    symmetry: str = ""
+    """What turns some of the modes into each other, such as the order of the components of a
+    mixture; empty where nothing was recognised."""
+
+    @property
+    def num_starts(self) -> int:
+        """All climbs."""
+        return sum(self.starts.values())
+
+    @property
+    def num_others(self) -> int:
+        """Modes that the approximation does not reach."""
+        return len(self.log_p) - self.num_reached
+
+    @property
+    def others_are_negligible(self) -> bool:
+        """Whether modes beyond reach hold next to nothing, by Laplace's method."""
+        most = _largest([*self.log_mass, self.most_reached])
+        return bool((self.log_mass[self.num_reached :] < most - NEGLIGIBLE).all())
+
+    @property
+    def share_of_others(self) -> float:
+        """Share of the modes beyond reach in the sum of all, by Laplace's method; or NaN."""
+        others = self.log_mass[self.num_reached :]
+        own = _largest([*self.log_mass[: self.num_reached], self.most_reached])
+        with np.errstate(under="ignore", over="ignore", divide="ignore"):
+            return float(1.0 / (1.0 + 1.0 / np.exp(others - own).sum()))
+
+
+def _largest(logs: list[float]) -> float:
+    """Return the largest of the numbers that are known, or NaN."""
+    known = [each for each in logs if not np.isnan(each)]
+    return max(known, default=np.nan)

@@ -1,0 +1,293 @@
+"""Climbs of the log density from many starts, and which of their ends are modes of their own.
+
+Any solver can use it to look beyond its optimum, and so can the check of a fit made elsewhere:
+all it takes is a model, and where the approximation already is.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicheck.draws import Approximation, Draws
+from vicheck.errors import require_count
+from vicheck.model import Model, double_precision
+from vicheck.results.modes import ModeSearch
+from vicheck.vi.curvature import FLATTEST, Curvature, climb, climb_to_mode
+from vicheck.vi.density import Density
+from vicheck.vi.families.family import Family
+from vicheck.vi.modes.place import MAX_DENSE, Place, place_of
+from vicheck.vi.modes.starts import choose_starts
+from vicheck.vi.modes.symmetry import describe_symmetry
+
+__all__ = ["NUM_STARTS", "Found", "find_modes", "search_modes"]
+
+Floats = NDArray[np.float64]
+
+NUM_STARTS = 48
+"""A basin that catches a tenth of the starts is missed with probability 0.9**48 < 0.01."""
+_FEWEST_STARTS = 12
+"""For a density so expensive that more would take longer than the fit."""
+_EVALUATIONS, _FEW_EVALUATIONS = 150, 60
+"""Evaluations of a climb at most, of cheap densities and of others."""
+_LEAST_BUDGET = 1000
+"""Evaluations that a search may always take."""
+_POLISHING_STEPS = 20
+"""Newton steps from the end of a climb to the mode itself."""
+_LEFT = 0.05
+"""Nats that a mode may still be higher than where a climb has ended."""
+_CURVED = 1e-6
+"""Curvature, relative to that of the coordinates, that rounding does not make."""
+_SAME, _SAME_NATS = 0.5, 0.5
+"""Ends of climbs closer to each other than this, in sds and in nats, are one."""
+_UNARRIVED = 2
+"""Ends of climbs that have not arrived and are followed up all the same, the highest."""
+_MOST_MODES = 12
+"""Modes that are looked at more closely, those of highest density."""
+_DIP, _LINE = 0.1, 24
+"""Nats by which the density must dip between two modes, and points where that is looked at."""
+_HARDLY_DRAWN = np.log(1e-4)
+"""Share, in logs, of q's volume; of 100,000 draws ten fall into it."""
+_HIGHER = 0.1
+"""Nats by which a mode must be higher than the approximation's own, to be another within reach."""
+
+
+class Found(NamedTuple):
+    """A search with the curvature at its modes, of which the other modes are fitted."""
+
+    search: ModeSearch
+    curvature: Curvature
+    """With a leading axis over the modes."""
+    is_cheap: bool
+    """Whether evaluations of the density cost next to nothing."""
+
+
+def search_modes(
+    model: Model,
+    around: Family | Approximation | Draws | Place,
+    *,
+    num_starts: int = NUM_STARTS,
+    seed: int = 0,
+) -> ModeSearch:
+    """Look for modes of the posterior that an approximation does not reach.
+
+    Parameters
+    ----------
+    model
+        The model with its data.
+    around
+        The approximation, such as the ``q`` of a `vicheck.Fit` or a `vicheck.Check`; draws from it;
+        or its mean and sds on the unconstrained scale (a `vicheck.vi.modes.place.Place`).
+    num_starts
+        Climbs of the density. They begin at the approximation's mean, in the prior, in boxes of
+        several widths around zero and around the approximation, and at points of high density. A
+        basin that catches a tenth of all starts is found by 48 of them with 99%. Each takes at most
+        150 evaluations of the density with its gradient.
+    seed
+        The same seed gives the same starts.
+
+    Returns
+    -------
+    ModeSearch
+        With all modes. No others means only that no start led to one.
+
+    Raises
+    ------
+    ValueError
+        When ``num_starts`` is less than 1, or mean and sds do not fit the model.
+    """
+    require_count("num_starts", num_starts, 1)
+    with double_precision():
+        now = model.snapshot()
+        return find_modes(now, place_of(around, now), num_starts, seed).search
+
+
+def find_modes(
+    model: Model,
+    place: Place,
+    num_starts: int,
+    seed: int,
+    budget: float = np.inf,
+    elbo: float = np.nan,
+) -> Found:
+    """Search; an expensive density gets fewer and shorter climbs, within a budget of evaluations.
+
+    The ELBO of the approximation, where it is known, says how much it holds at least.
+    """
+    density = Density(model.program, model.data, {})
+    most = _EVALUATIONS
+    if not density.is_cheap:
+        budget = max(_LEAST_BUDGET, budget)
+        num_starts = min(num_starts, max(_FEWEST_STARTS, int(budget / _FEW_EVALUATIONS)))
+        most = _FEW_EVALUATIONS
+    starts = choose_starts(model, density, place, num_starts, seed)
+    ends, arrived = _climbs(density, place, starts.z, most)
+    modes = _polished(density, place, ends, arrived)
+    reached = _reached(density, place, modes)
+    order = np.lexsort((-modes.log_p, ~reached))
+    at = modes.z[order]
+    search = ModeSearch(
+        starts={origin: starts.origins.count(origin) for origin in dict.fromkeys(starts.origins)},
+        num_arrived=int(modes.counts.sum()),
+        num_evaluations=int(density.num_evaluations[0]),
+        num_reached=int(reached.sum()),
+        z=at,
+        log_p=modes.log_p[order],
+        log_mass=modes.log_mass[order],
+        counts=modes.counts[order].astype(float),
+        most_reached=float(elbo),
+        symmetry=describe_symmetry(model, at, modes.log_p[order]),
+    )
+    return Found(search, _take(modes.curvature, order), density.is_cheap)
+
+
+class _Modes(NamedTuple):
+    z: Floats
+    log_p: Floats
+    log_mass: Floats
+    counts: NDArray[np.int64]
+    curvature: Curvature
+
+
+def _climbs(
+    density: Density, place: Place, starts: Floats, most: int
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Climb from all starts together; return where the climbs ended, and which say at a mode."""
+    lanes = np.zeros(len(starts), np.intp)
+    directions = place.sd
+    if len(place.mean) <= MAX_DENSE:  # the curvature at q knows the correlations
+        floor = 0.1 / np.square(place.sd)[None]
+        directions = climb(density, lanes[:1], place.mean[None], 0, floor)[1].directions[0]
+    repeated = np.broadcast_to(directions, (len(starts), *directions.shape))
+    return climb_to_mode(density, lanes, starts, repeated, most)
+
+
+def _polished(density: Density, place: Place, ends: Floats, arrived: NDArray[np.bool_]) -> _Modes:
+    """Return the modes to which ends of climbs belong, with their curvature.
+
+    A climb measures its gradient in sds of the approximation; at a narrower or wider mode that says
+    little, so its end is followed by Newton steps. What has no mode then was none.
+    """
+    lane = np.zeros(1, np.intp)
+    log_p = density(lane, ends[None])[0][0]
+    log_p = np.where(np.isfinite(log_p) & np.isfinite(ends).all(axis=1), log_p, -np.inf)
+    candidates: list[int] = []
+    members: list[list[int]] = []
+    high = np.argsort(np.where(arrived, np.inf, -log_p), kind="stable")[:_UNARRIVED]
+    for row in np.argsort(-log_p, kind="stable"):
+        if log_p[row] == -np.inf or not (arrived[row] or row in high):
+            continue
+        for index, other in enumerate(candidates):
+            near = np.abs(ends[row] - ends[other]) < _SAME * place.sd
+            if near.all() and log_p[other] - log_p[row] < _SAME_NATS:
+                members[index].append(row)
+                break
+        else:
+            candidates.append(int(row))
+            members.append([int(row)])
+    candidates, members = candidates[:_MOST_MODES], members[:_MOST_MODES]
+    dim = len(place.mean)
+    if not candidates:
+        empty = np.empty((0, dim))
+        return _Modes(empty, np.empty(0), np.empty(0), np.empty(0, int), Curvature(empty, empty))
+    dense = dim <= MAX_DENSE
+    lanes = np.zeros(len(candidates), np.intp)
+    z, curvature = climb(
+        density, lanes, ends[candidates], _POLISHING_STEPS if dense else 0, FLATTEST, dense
+    )
+    value, gradient = (part[0] for part in density(lane, z[None]))
+    log_mass, is_top = np.full(len(z), np.nan), np.ones(len(z), bool)
+    if curvature.hessian is not None:
+        for row, hessian in enumerate(curvature.hessian):
+            log_mass[row], is_top[row] = _laplace(value[row], hessian)
+        is_top &= _left_to_gain(gradient, curvature) < _LEFT
+    is_mode = np.isfinite(value) & is_top
+    counts = np.array([len(each) for each in members])
+    keep = _distinct(z, value, place, counts, is_mode)
+    return _Modes(z[keep], value[keep], log_mass[keep], counts[keep], _take(curvature, keep))
+
+
+def _distinct(
+    z: Floats, log_p: Floats, place: Place, counts: NDArray[np.int64], is_mode: NDArray[np.bool_]
+) -> list[int]:
+    """Return the modes that are left after polishing, which may have brought some together."""
+    keep: list[int] = []
+    for row in np.argsort(-log_p, kind="stable"):
+        if not is_mode[row]:
+            continue
+        for other in keep:
+            near = np.abs(z[row] - z[other]) < 0.1 * _SAME * place.sd
+            if near.all() and log_p[other] - log_p[row] < 0.1 * _SAME_NATS:
+                counts[other] += counts[row]
+                break
+        else:
+            keep.append(int(row))
+    return keep
+
+
+def _left_to_gain(gradient: Floats, curvature: Curvature) -> Floats:
+    """Return how much higher the top of the parabola is that has this gradient and curvature."""
+    noise = np.einsum("ijk,ij->ik", curvature.directions, gradient)
+    return np.asarray(0.5 * np.square(noise).sum(axis=1))
+
+
+def _laplace(log_p: float, hessian: Floats) -> tuple[float, bool]:
+    """Return the log of the integral of a Gaussian so curved, and whether the point is no saddle.
+
+    Along a direction without any curvature there is no such integral, but there may be a mode.
+    """
+    scale = np.sqrt(np.maximum(np.abs(np.diagonal(hessian)), FLATTEST))
+    scaled = hessian / np.outer(scale, scale)
+    if not np.isfinite(scaled).all():
+        return np.nan, False
+    lowest = np.linalg.eigvalsh(scaled)[0]
+    if lowest <= _CURVED:
+        return np.nan, bool(lowest > -_CURVED)
+    log_det = np.linalg.slogdet(scaled)[1] + 2.0 * np.log(scale).sum()
+    return float(log_p + 0.5 * len(hessian) * np.log(2.0 * np.pi) - 0.5 * log_det), True
+
+
+def _reached(density: Density, place: Place, modes: _Modes) -> NDArray[np.bool_]:
+    """Say which modes the approximation reaches.
+
+    The one that a climb from its mean ends at, or would, is its own. Another is no other if the
+    density does not dip on the way there, or if it is within reach and no higher: draws of q are
+    there, and their ratios say how many there should be. Unless the mode is so small against q that
+    hardly a draw hits it, as it happens in many dimensions: then not even one in q's bulk is
+    reached.
+    """
+    reached = np.zeros(len(modes.z), bool)
+    if not len(modes.z):
+        return reached
+    at_mean = density(np.zeros(1, np.intp), place.mean[None, None])[0][0, 0]
+    if not np.isfinite(at_mean):
+        at_mean = -np.inf
+    dips = _dips(density, place.mean, at_mean, modes.z, modes.log_p)
+    within = np.array([place.reaches(z) for z in modes.z])
+    own = np.flatnonzero(~dips)
+    # Without a mode of its own the approximation is taken as it lies.
+    top = modes.log_p[own].max() if len(own) else at_mean
+    if len(own):
+        best = own[np.argmax(modes.log_p[own])]
+        dips &= _dips(density, modes.z[best], modes.log_p[best], modes.z, modes.log_p)
+    higher = modes.log_p > top + _HIGHER
+    with np.errstate(invalid="ignore"):
+        too_small = modes.log_mass - modes.log_p - place.log_volume < _HARDLY_DRAWN
+    return (~dips | (within & ~higher)) & ~too_small
+
+
+def _dips(
+    density: Density, start: Floats, at_start: float, ends: Floats, at_ends: Floats
+) -> NDArray[np.bool_]:
+    """Say for which ends the density, on the line from the start, is lower than at both."""
+    fractions = np.arange(1, _LINE) / _LINE
+    lines = start + fractions[:, None, None] * (ends - start)
+    log_p = density(np.zeros(1, np.intp), lines.reshape(1, -1, len(start)))[0][0]
+    lowest = np.where(np.isnan(log_p), -np.inf, log_p).reshape(len(fractions), -1).min(axis=0)
+    return np.asarray(lowest < np.minimum(at_start, at_ends) - _DIP)
+
+
+def _take(curvature: Curvature, rows: Any) -> Curvature:
+    return Curvature(*(part if part is None else part[rows] for part in curvature))

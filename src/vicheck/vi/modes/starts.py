@@ -1,0 +1,134 @@
+"""Where climbs begin: in the prior, in boxes of several widths, and where the density is high."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from vicheck.errors import ModelError
+from vicheck.model import Data, Model, Program
+from vicheck.runtime.compiling import compiled
+from vicheck.vi.density import Density
+from vicheck.vi.modes.place import Place
+
+__all__ = ["Starts", "choose_starts", "random_starts"]
+
+Floats = NDArray[np.float64]
+
+_BOXES = (2.0, 10.0)
+"""Half widths of boxes around zero, on the unconstrained scale."""
+_AROUND = (5.0, 25.0, 125.0)
+"""Half widths of boxes around the approximation, in its sds."""
+_SPREAD = 4.0
+"""Half width of the box for starts of fits that could not be begun at zero."""
+_PRIOR_DRAWS = 64
+"""Draws from the prior: always as many, so that their code is compiled once."""
+_CLOUD = 8
+"""Points for each start, of which those with a high density are chosen for some of the starts."""
+_HIGHEST = 4
+"""Starts that are simply the highest points."""
+
+
+class Starts(NamedTuple):
+    """Where climbs begin, and how these places were found."""
+
+    z: Floats
+    """Shape ``(starts, d)``."""
+    origins: tuple[str, ...]
+    """One word for each."""
+
+
+def choose_starts(
+    model: Model, density: Density, place: Place, num_starts: int, seed: int
+) -> Starts:
+    """Choose where to begin: the approximation's own mean first, then zero.
+
+    Half of the others are as they come, from the prior, where the model has one to draw from, and
+    from boxes. The rest are points of a larger cloud of the same kinds, drawn in proportion to the
+    density to a power: a *tempered* density, so flat that no few points have it all.
+    """
+    rng = np.random.default_rng((seed, 1))
+    first = np.stack([place.mean, np.zeros_like(place.mean)])[:num_starts]
+    count = num_starts - len(first)
+    size = _CLOUD * count if density.is_cheap else count
+    cloud, origins = _cloud(model, place, size, rng, seed)
+    as_they_come = count if len(cloud) == count else (count + 1) // 2
+    rows, labels = list(range(as_they_come)), list(origins[:as_they_come])
+    if as_they_come < count:
+        log_p = density(np.zeros(1, np.intp), cloud[None])[0][0]
+        rows += _tempered(log_p, count - as_they_come, rng)
+        labels += ["tempered"] * (len(rows) - as_they_come)
+    return Starts(
+        np.concatenate([first, cloud[rows]]), ("approximation", "zero", *labels)[:num_starts]
+    )
+
+
+def random_starts(num_starts: int, dim: int, seed: int) -> Floats:
+    """Return over-dispersed starts of a fit, shape ``(num_starts, d)``."""
+    rng = np.random.default_rng((seed, 1))
+    return rng.uniform(-_SPREAD, _SPREAD, (num_starts, dim))
+
+
+def _cloud(
+    model: Model, place: Place, size: int, rng: np.random.Generator, seed: int
+) -> tuple[Floats, list[str]]:
+    """Return points of all kinds in turn, so that any number of the first is a fair share."""
+    dim = len(place.mean)
+    kinds: dict[str, list[Floats]] = {
+        "box": [width * rng.uniform(-1.0, 1.0, (size, dim)) for width in _BOXES],
+        "around": [
+            place.mean + width * place.sd * rng.uniform(-1.0, 1.0, (size, dim)) for width in _AROUND
+        ],
+    }
+    prior = _from_prior(model, seed)
+    if prior is not None:  # twice in turn, as it knows the scales
+        kinds["prior"] = [prior[0::2], prior[1::2]]
+    sources = [(kind, points) for kind, several in kinds.items() for points in several]
+    rng.shuffle(sources)
+    rows: list[Floats] = []
+    labels: list[str] = []
+    for turn in range(size):
+        for kind, points in sources:
+            if turn < len(points) and len(rows) < size:
+                rows.append(points[turn])
+                labels.append(kind)
+    return np.array(rows).reshape(size, dim), labels
+
+
+def _from_prior(model: Model, seed: int) -> Floats | None:
+    """Return parameters drawn from the prior, or None for a model that cannot do that."""
+    try:
+        model.program.require_simulation()
+        seeds = seed * _PRIOR_DRAWS + np.arange(_PRIOR_DRAWS)
+        z = np.asarray(_draw_from_prior(model.program, seeds, model.data))
+    except ModelError:
+        return None
+    return z[np.isfinite(z).all(axis=1)]
+
+
+@compiled("simulate", rarely=True)
+def _draw_from_prior(program: Program, seeds: Any, data: Data) -> jax.Array:
+    # Random bits by an operation of XLA's own: they compile in half the time.
+    keys = jax.vmap(lambda seed: jax.random.key(seed, impl="unsafe_rbg"))(jnp.asarray(seeds))
+    return jax.vmap(lambda key: program.simulate(key, data)[0])(keys)
+
+
+def _tempered(log_p: Floats, count: int, rng: np.random.Generator) -> list[int]:
+    """Choose distinct points: the highest, and others with weights from a tempered density."""
+    finite = np.flatnonzero(np.isfinite(log_p))
+    if len(finite) <= count:
+        return finite.tolist()
+    log_p = log_p[finite] - log_p[finite].max()
+    powers = 2.0 ** -np.arange(0.0, 60.0)
+    # The largest power at which the weights are worth as many points as are to be chosen.
+    worth = [2.0 * logsumexp(power * log_p) - logsumexp(2.0 * power * log_p) for power in powers]
+    power = next((p for p, w in zip(powers, worth, strict=True) if w >= np.log(count)), 0.0)
+    ranked = np.argsort(-(power * log_p + rng.gumbel(size=len(log_p))))
+    highest = np.argsort(-log_p)[:_HIGHEST]
+    chosen = list(dict.fromkeys([*highest.tolist(), *ranked.tolist()]))[:count]
+    return finite[chosen].tolist()

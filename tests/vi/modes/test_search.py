@@ -1,0 +1,236 @@
+"""The search for modes, which needs a model and where an approximation already is."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import vicheck
+from vicheck.draws import Approximation
+from vicheck.model import double_precision
+from vicheck.paper import models
+from vicheck.vi.density import Density
+from vicheck.vi.families.mean_field import MeanField
+from vicheck.vi.modes.place import Place, place_of
+from vicheck.vi.modes.search import find_modes, search_modes
+from vicheck.vi.modes.starts import choose_starts, random_starts
+
+CENTRES = np.array([[0.0, 0.0], [3.0, 0.0], [-2.0, -3.0]])
+LOG_WEIGHTS = np.log([0.6, 0.3, 0.1])
+SD = 0.2
+HERE = Place(np.zeros(2), np.full(2, SD))
+
+
+def mixture(weights, centres, sds):
+    """Return the log density of a mixture of spherical normals."""
+    centres = np.asarray(centres, float)
+    constant = np.log(weights) - centres.shape[1] * np.log(np.asarray(sds) * np.sqrt(2 * np.pi))
+
+    def log_density(x):
+        squares = jnp.sum((x - centres) ** 2, axis=1) / np.square(sds)
+        return jnp.logaddexp.reduce(constant - 0.5 * squares)
+
+    return vicheck.from_log_density(log_density, np.zeros(centres.shape[1]))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return mixture(np.exp(LOG_WEIGHTS), CENTRES, [SD] * 3)
+
+
+def test_all_modes_are_found_those_within_reach_first(model):
+    search = search_modes(model, HERE)
+    assert search.num_reached == 1
+    np.testing.assert_allclose(search.z, CENTRES, atol=1e-4)
+    np.testing.assert_allclose(search.log_mass, LOG_WEIGHTS, atol=1e-4)  # each part is normalised
+    assert search.counts.sum() == search.num_arrived == search.num_starts == 48
+    assert search.num_others == 2
+    assert search.share_of_others == pytest.approx(0.4, abs=1e-4)
+
+
+def test_an_approximation_says_itself_where_it_is(model):
+    q = MeanField(np.zeros(2), np.full(2, np.log(SD)))
+    np.testing.assert_array_equal(search_modes(model, q).z, search_modes(model, HERE).z)
+
+
+class Elsewhere(Approximation):
+    """A q of another library, close to the first mode."""
+
+    def draws(self, num_draws, seed=0):
+        z = SD * np.random.default_rng(seed).normal(size=(num_draws, 2))
+        return vicheck.Draws({"x": z}, np.zeros(num_draws), np.zeros(num_draws), q=self)
+
+
+@pytest.mark.parametrize("around", [Elsewhere(), Elsewhere().draws(500)], ids=["q", "draws"])
+def test_a_fit_made_elsewhere_says_where_it_is_by_its_draws(around):
+    model = vicheck.from_log_density(
+        lambda theta: mixture(np.exp(LOG_WEIGHTS), CENTRES, [SD] * 3).program.log_density(
+            theta["x"], {}
+        ),
+        {"x": np.zeros(2)},
+    )
+    search = search_modes(model, around)
+    assert search.num_reached == 1
+    np.testing.assert_allclose(search.z, CENTRES, atol=1e-3)
+
+
+def test_what_a_wide_approximation_covers_is_not_another_mode(model):
+    search = search_modes(model, Place(np.zeros(2), np.ones(2)))
+    assert search.num_reached == len(search.log_p) == 3
+
+
+def test_a_mode_inside_the_bulk_that_is_too_small_to_be_drawn_is_another():
+    """Effects with a prior scale of 0.1 or 1: in twelve dimensions q has no draws at the first."""
+    y = 1.1 * np.random.default_rng(5).normal(size=12)
+
+    def log_density(b):
+        scales = np.array([0.1, 1.0])[:, None]
+        priors = -0.5 * (b / scales) ** 2 - jnp.log(scales)
+        return jnp.logaddexp.reduce(priors.sum(axis=1)) - 0.5 * jnp.sum((y - b) ** 2)
+
+    model = vicheck.from_log_density(log_density, np.zeros(12))
+    wide = Place(0.5 * y, np.full(12, np.sqrt(0.5)))
+    search = search_modes(model, wide)
+    assert search.num_others == 1
+    np.testing.assert_allclose(search.z[-1], y / 101.0, atol=0.02)
+    # The marginal likelihoods of the two scales, in closed form.
+    log_z = [-0.5 * np.sum(y**2) / (1 + s**2) - 6 * np.log(1 + s**2) for s in (0.1, 1.0)]
+    share = 1.0 / (1.0 + np.exp(log_z[1] - log_z[0]))
+    assert search.share_of_others == pytest.approx(share, abs=0.02)
+
+
+@pytest.mark.parametrize("apart", [3.6, 4.4])
+def test_modes_that_are_apart_in_many_coordinates_are_two(apart):
+    """Although they are close in each single one."""
+    model = mixture([0.5, 0.5], [[0.0] * 16, [apart] * 16], [1.0, 1.0])
+    for seed in range(5):
+        assert search_modes(model, Place(np.zeros(16), np.ones(16)), seed=seed).num_others == 1
+
+
+@pytest.mark.parametrize(
+    ("centres", "sd"),
+    [([0.0, 20.0], 1.0), ([-3000.0, 5000.0], 500.0), ([1e-3, 1.3e-2], 1e-3), ([0.0, 60.0], 1.0)],
+)
+def test_modes_far_beyond_the_unit_scale_are_found_by_every_seed(centres, sd):
+    model = mixture([0.3, 0.7], np.reshape(centres, (2, 1)), [sd, sd])
+    place = Place(np.array(centres[:1]), np.array([sd]))
+    for seed in range(10):
+        search = search_modes(model, place, seed=seed)
+        assert search.num_others == 1
+        assert search.share_of_others == pytest.approx(0.7, abs=0.01)
+
+
+def test_no_mode_is_found_where_there_is_only_one():
+    """At a gamma on the log scale, a t, a correlated normal, and one that q badly misplaces."""
+
+    def correlated(x):
+        return -0.5 * (jnp.sum(x**2) + 50.0 * jnp.sum((x[1:] - x[:-1]) ** 2))
+
+    for log_density, dim, sd in [
+        (lambda x: jnp.sum(3.0 * x - jnp.exp(x)), 3, 1.0),
+        (lambda x: -2.5 * jnp.sum(jnp.log1p(x**2 / 4.0)), 5, 1.0),
+        (correlated, 10, 0.1),
+    ]:
+        model = vicheck.from_log_density(log_density, np.zeros(dim))
+        for place in (
+            Place(np.zeros(dim), np.full(dim, sd)),
+            Place(np.full(dim, 2.0), np.full(dim, 0.05)),
+        ):
+            search = search_modes(model, place)
+            assert search.num_others == 0
+            assert search.num_reached == 1
+
+
+def test_a_saddle_is_no_mode():
+    model = mixture([0.5, 0.5], [[-3.0], [3.0]], [1.0, 1.0])
+    search = search_modes(model, Place(np.zeros(1), np.array([3.0])))
+    np.testing.assert_allclose(np.sort(search.z[:, 0]), [-3.0, 3.0], atol=0.01)
+
+
+def test_in_a_funnel_few_climbs_arrive():
+    model = vicheck.from_numpyro(models.eight_schools_centred, **models.EIGHT_SCHOOLS)
+    search = search_modes(model, vicheck.fit(model, num_starts=1).q)
+    assert search.num_arrived < 0.5 * search.num_starts
+    assert search.starts["prior"] > 0
+
+
+def test_the_seed_decides(model):
+    one, same, other = (search_modes(model, HERE, seed=seed) for seed in (0, 0, 5))
+    assert one.to_dict() == same.to_dict()
+    assert one.to_dict() != other.to_dict()
+
+
+def test_the_callers_precision_is_left_alone(model):
+    search_modes(model, HERE)
+    assert jnp.ones(1).dtype == jnp.float32
+
+
+ERRORS = {
+    "starts": ({"num_starts": 0}, HERE, "num_starts must be a positive integer, got 0"),
+    "mean": ({}, Place(np.zeros(3), np.ones(2)), r"a mean of shape \(2,\).*got shape \(3,\)"),
+    "sd": ({}, Place(np.zeros(2), 1.0), r"a sd of shape \(2,\), .*got shape \(\)"),
+    "negative": ({}, Place([0, 0], [1, -1]), r"finite means and positive sds, .*sd=\[ 1. -1.\]"),
+    "infinite": (
+        {},
+        Place([0, np.inf], [1, 1]),
+        r"finite means and positive sds, got mean=\[ 0. inf",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_bad_arguments(model, case):
+    options, around, message = ERRORS[case]
+    with pytest.raises(ValueError, match=message):
+        search_modes(model, around, **options)
+
+
+def test_a_density_without_a_top_has_no_mode():
+    """Up a slope without an end, which is NaN somewhere on the way."""
+    model = vicheck.from_log_density(
+        lambda x: jnp.where(x[0] > 30.0, jnp.nan, jnp.sum(x)), np.zeros(2)
+    )
+    search = search_modes(model, Place(np.zeros(2), np.ones(2)))
+    assert len(search.log_p) == search.num_arrived == 0
+    assert search.num_starts == 48
+    assert np.isnan(search.share_of_others) or search.share_of_others == 0.0
+
+
+def test_an_expensive_density_gets_fewer_starts_within_the_budget():
+    size = 5000  # of a model that is large
+    model = vicheck.from_log_density(lambda x: -0.5 * jnp.sum(x**2), np.zeros(size))
+    place = Place(np.zeros(size), np.ones(size))
+    with double_precision():
+        few = find_modes(model, place, 48, 0, budget=1.0).search
+        many = find_modes(model, place, 48, 0, budget=1e6).search
+    assert few.num_starts < many.num_starts == 48
+    assert few.num_evaluations < 1500
+    assert few.num_reached == many.num_reached == 1
+
+
+def test_places_have_the_correlations_of_what_they_are_places_of(model):
+    root = np.array([[1.0, 0.0], [0.9, 0.1]])
+    z = np.random.default_rng(0).normal(size=(1000, 2)) @ root.T
+    draws = vicheck.Draws({"x": z}, np.zeros(1000), np.zeros(1000))
+    named = vicheck.from_log_density(lambda theta: jnp.sum(theta["x"]), {"x": np.zeros(2)})
+    with double_precision():
+        place = place_of(draws, named)
+    assert place.reaches(np.array([3.0, 2.7]))  # along the ridge
+    assert not place.reaches(np.array([1.0, -0.5]))  # 14 sds across
+
+
+def test_starts_come_from_all_kinds_of_places(model):
+    with double_precision():
+        density = Density(model.program, {}, {})
+        starts = choose_starts(model, density, HERE, 48, seed=1)
+    assert starts.z.shape == (48, 2)
+    np.testing.assert_array_equal(starts.z[:2], [HERE.mean, [0.0, 0.0]])
+    assert {*starts.origins} == {"approximation", "zero", "box", "around", "tempered"}
+    assert np.isfinite(starts.z).all()
+
+
+def test_random_starts_are_over_dispersed_and_those_of_the_seed():
+    starts = random_starts(1000, 2, seed=3)
+    assert starts.shape == (1000, 2)
+    assert np.abs(starts).max() <= 4.0
+    assert np.abs(starts).mean() == pytest.approx(2.0, abs=0.1)
+    np.testing.assert_array_equal(starts, random_starts(1000, 2, seed=3))
