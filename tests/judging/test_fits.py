@@ -1,11 +1,14 @@
 """What is said about one fit, by khat, convergence and other modes together."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests.judging.situations import ended, pooled, psis_of_shape
 from vicheck.judging import choose_estimate, judge_check
 from vicheck.results.status import FitStatus
+from vicheck.stats.differences import Difference
 
 
 def measured():
@@ -33,7 +36,7 @@ def test_what_to_do_depends_on_convergence():
     ("status", "level"),
     [
         (FitStatus.CONVERGED, "good"),
-        (FitStatus.SAMPLING_ERROR, "good"),
+        (FitStatus.SAMPLING_ERROR, "usable"),
         (FitStatus.AT_INFINITY, "unreliable"),
         (FitStatus.NOT_FINITE, "unreliable"),
     ],
@@ -48,7 +51,7 @@ def test_a_low_khat_does_not_save_a_fit_that_is_none(status, level):
         FitStatus.SAMPLING_ERROR: "not-converged",
     }.get(status, "no-approximation")
     assert codes & {"converged", "not-converged", "no-approximation"} == {expected}
-    assert verdict.decided_by == (expected if level == "unreliable" else "khat-good")
+    assert verdict.decided_by == ("khat-good" if level == "good" else expected)
 
 
 @pytest.mark.parametrize(
@@ -92,3 +95,38 @@ def test_growth_beyond_the_noise_of_khat_is_a_caution():
 )
 def test_which_estimate_to_use(khat, shift, growth, use):
     assert choose_estimate(khat, 0.7, shift, growth) == use
+
+
+@pytest.mark.parametrize(
+    ("shift", "growth", "words"),
+    [
+        (0.3, 0.0, "by plain draws the mean of mu is 0.3 sds off, and khat"),
+        (0.0, 2.3, "by plain draws the sd of mu is 10 times too small, and khat"),
+        (0.0, -2.3, "by plain draws the sd of mu is 10 times too large, and khat"),
+        (-0.3, 0.2, "the mean of mu is 0.3 sds off and its sd 1.2 times too small, and khat"),
+    ],
+)
+def test_a_q_that_only_its_weights_make_right_is_usable_not_good(shift, growth, words):
+    corrections = {
+        "nu": Difference(0.05, 0.01, 0.05, 0.01),
+        "mu": Difference(shift, 0.01, growth, 0.01),
+        "constant": Difference(np.nan, np.nan, np.nan, np.nan),
+    }
+    verdict = judge_check(measured(), {}, None, None, None, corrections)
+    assert (verdict.level, verdict.decided_by) == ("usable", "plain-off")
+    assert words in str(verdict)
+    assert (str(verdict.close), str(verdict.weights_work)) == ("no", "yes")
+
+
+def test_corrections_within_their_error_or_small_are_none():
+    corrections = {
+        "small": Difference(0.09, 0.001, 0.09, 0.001),
+        "noisy": Difference(0.3, 0.1, -0.3, 0.1),
+    }
+    assert judge_check(measured(), {}, None, None, None, corrections).level == "good"
+
+
+def test_weights_that_leave_few_draws_are_not_usable():
+    verdict = judge_check(replace(measured(), ess=9.0), {}, None, None)
+    assert (verdict.level, verdict.decided_by) == ("unreliable", "few-effective-draws")
+    assert str(verdict.weights_work) == "no"

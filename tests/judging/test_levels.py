@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from vicheck.report.text import verdict_lines
 from vicheck.results.calibration import Calibration
 from vicheck.results.status import FitStatus
 from vicheck.results.verdict import Verdict
+from vicheck.stats.differences import Difference
 
 RATIOS = ratios()
 
@@ -62,6 +64,9 @@ MEANS = {
     "khat-good": "good",
     "khat-constant": "good",
     "khat-usable": "usable",
+    "not-converged": "usable",
+    "gradient-not-zero": "usable",
+    "iterates-unsettled": "usable",
     "khat-high": "unreliable",
     "khat-few-draws": "unreliable",
     "khat-undefined": "none",
@@ -99,6 +104,8 @@ def test_every_combination(khat, fit, modes):
     missed = modes in MISSED
     expected = DECIDES[khat][2 * (fit == "no-approximation") + missed]
     expected = modes if expected == "the mode" else expected
+    if expected in ("khat-good", "khat-constant") and ANSWERS[fit] == "no":
+        expected = fit  # what has not converged is not good
     assert verdict.decided_by == expected
     assert verdict.level == MEANS[expected]
 
@@ -137,6 +144,10 @@ def every_verdict():
     yield vicheck.judge_psis(psis_of(0.5, 400))
     stan = ended(relative_change_mean=0.01, relative_change_median=0.02)
     yield judge_check(psis_of_shape(0.3, 100_000), {1000: 0.1, 100_000: 0.8}, stan, None)
+    off = {"mu": Difference(0.5, 0.01, 0.0, 0.01)}
+    yield judge_check(psis_of_shape(0.3, 100_000), {}, None, None, None, off)
+    few = replace(psis_of_shape(0.3, 100_000), ess=9.0)
+    yield judge_check(few, {}, None, None)
     yield calibration(x=(0.0, 1.0)).verdict
     yield calibration(
         x=(0.5, 1.0), y=(-0.5, 1.0), z=(0.0, 0.5), settings={"kind": "posterior"}

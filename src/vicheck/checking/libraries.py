@@ -162,7 +162,7 @@ def check_distribution(
     Examples
     --------
     >>> import jax.numpy as jnp, numpyro.distributions as dist
-    >>> q = dist.Normal(0.0, 0.9).expand([2]).to_event(1)
+    >>> q = dist.Normal(0.0, 0.95).expand([2]).to_event(1)
     >>> checked = vicheck.check_distribution(q, lambda x: -jnp.sum(x**2) / 2)
     >>> checked.verdict.level
     'good'

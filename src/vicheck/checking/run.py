@@ -184,8 +184,11 @@ def check_draws(
     >>> z = 0.8 * np.random.default_rng(1).normal(size=(10_000, 1))
     >>> normal = lambda z, sd: (-(z**2) / (2 * sd**2) - np.log(sd * np.sqrt(2 * np.pi))).sum(axis=1)
     >>> checked = vicheck.check_draws(z, log_p=normal(z, 1.0), log_q=normal(z, 0.8))
-    >>> print(checked.verdict)
-    The approximation is good: khat 0.33 (90% interval 0.20 to 0.45) is below 0.5.
+    >>> print(f"khat {checked.khat:.2f}, {checked.verdict.level}")
+    khat 0.33, usable
+    >>> print(checked.verdict)              # the weights help, but q itself is too narrow
+    The approximation is usable with its weights only: by plain draws the sd of x[0] is 1.3 times
+    too small, and khat says that the weights correct that.
     """
     p, q = as_vector(log_p, "log_p"), as_vector(log_q, "log_q")
     if p.size != q.size:

@@ -18,6 +18,7 @@ __all__ = [
     "DRAWS_FOR_GOOD",
     "DRIFT",
     "ENOUGH_DRAWS",
+    "ENOUGH_EFFECTIVE",
     "ERRORS_AWAY",
     "FULL_RUN",
     "GOOD_BELOW",
@@ -34,6 +35,8 @@ __all__ = [
     "MOST_UNCONVERGED",
     "NO_APPROXIMATION",
     "ONE_DECIDES",
+    "PLAIN_GROWTH",
+    "PLAIN_SHIFT",
     "POWER",
     "REJECTED_BELOW",
     "SIGNIFICANT_BELOW",
@@ -61,6 +64,12 @@ MODE_GROWTH = 0.1
 """By how much they must change the log of its sd."""
 LEAST_ARRIVED = 0.5
 """Share of climbs that must end at a mode for a search to say that there is no other."""
+PLAIN_SHIFT = 0.1
+"""Sds by which the weights may correct a mean of a q that is called close."""
+PLAIN_GROWTH = 0.1
+"""By how much they may correct the log of an sd of such a q."""
+ENOUGH_EFFECTIVE = 100
+"""Draws that must count after weighting: with fewer, means have errors above a tenth of an sd."""
 SMALL_SHIFT = 0.05
 """Correction of a mean, in sds, that makes no difference."""
 SMALL_GROWTH = 0.05

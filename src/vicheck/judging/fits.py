@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.judging.cutoffs import (
+    ENOUGH_EFFECTIVE,
+    ERRORS_AWAY,
     KHAT_GROWTH,
     LEAST_ARRIVED,
     MAX_ITERATE_MCSE,
@@ -18,6 +20,8 @@ from vicheck.judging.cutoffs import (
     MODE_GROWTH,
     MODE_SHIFT,
     NO_APPROXIMATION,
+    PLAIN_GROWTH,
+    PLAIN_SHIFT,
     REJECTED_BELOW,
     SMALL_GROWTH,
     SMALL_SHIFT,
@@ -48,6 +52,7 @@ from vicheck.judging.findings.optimum import (
     NotConverged,
     StanCriterion,
 )
+from vicheck.judging.findings.plain import FewEffectiveDraws, PlainOff
 from vicheck.judging.levels import decide, verdict_from
 from vicheck.judging.psis import evidence_of_ratios
 from vicheck.remedies.ladder import AFTER_CHECK, applicable
@@ -58,6 +63,7 @@ from vicheck.results.modes import ModeSearch
 from vicheck.results.psis import PsisResult
 from vicheck.results.status import FitStatus
 from vicheck.results.verdict import Verdict
+from vicheck.stats.differences import Difference
 
 __all__ = ["choose_estimate", "judge_check", "misses_a_mode", "spoilt_by_modes"]
 
@@ -68,6 +74,7 @@ def judge_check(
     convergence: Convergence | None,
     pooled: PooledModes | None,
     search: ModeSearch | None = None,
+    corrections: Mapping[str, Difference] | None = None,
 ) -> Verdict:
     """Turn everything a check has found into a verdict.
 
@@ -89,9 +96,12 @@ def judge_check(
         The mixture of all optima, when there are several.
     search
         How other modes were searched for; None where they were not.
+    corrections
+        By how much the weights correct each quantity.
     """
     evidence = [
         *_told_where(evidence_of_ratios(result), search),
+        *_plain(result, corrections or {}),
         *_growth(khat_growth),
         *_modes(pooled, search, result.threshold),
         *_convergence(convergence),
@@ -177,6 +187,26 @@ def _growth(khat_growth: dict[int, float]) -> list[Evidence]:
     if high - low <= max(KHAT_GROWTH, 2.0 * noise):
         return []
     return [KhatGrowing(first, low, last, high)]
+
+
+def _plain(result: PsisResult, corrections: Mapping[str, Difference]) -> list[Evidence]:
+    """Say whether plain estimates will do, where khat says that weighted ones do."""
+    if not result.khat < result.threshold:
+        return []
+    ess = float(result.ess)
+    if ess < ENOUGH_EFFECTIVE < result.num_draws:
+        return [FewEffectiveDraws(ess, result.num_draws)]
+
+    def excess(one: Difference) -> float:
+        """Return by what factor a correction is too large, beyond its error."""
+        mean = (abs(one.shift) - ERRORS_AWAY * one.shift_error) / PLAIN_SHIFT
+        sd = (abs(one.growth) - ERRORS_AWAY * one.growth_error) / PLAIN_GROWTH
+        return max(0.0 if math.isnan(each) else each for each in (mean, sd))
+
+    worst = max(corrections, key=lambda name: excess(corrections[name]), default="")
+    if not worst or excess(corrections[worst]) <= 1.0:
+        return []
+    return [PlainOff(worst, corrections[worst].shift, corrections[worst].growth)]
 
 
 def _told_where(evidence: list[Evidence], search: ModeSearch | None) -> list[Evidence]:

@@ -20,7 +20,13 @@ LEVELS: dict[str, Level] = {
     "mode-missed": "unreliable",
     "modes-uncertain": "unreliable",
     "mode-beyond-reach": "unreliable",
+    "few-effective-draws": "unreliable",
     "khat-usable": "usable",
+    "plain-off": "usable",
+    # What has not converged is not good, even where its draws are: its numbers will change.
+    "not-converged": "usable",
+    "gradient-not-zero": "usable",
+    "iterates-unsettled": "usable",
     "khat-constant": "good",
     "khat-good": "good",
     # Fits to many simulated datasets.

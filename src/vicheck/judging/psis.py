@@ -37,7 +37,8 @@ def judge_psis(result: PsisResult) -> Verdict:
     >>> verdict.level
     'good'
     >>> print(verdict)
-    The approximation is good: khat 0.38 (90% interval 0.21 to 0.55) is below 0.5.
+    The approximation is good where its draws lie: khat 0.38 (90% interval 0.21 to 0.55) is below
+    0.5.
     >>> verdict.decided_by, str(verdict.weights_work)
     ('khat-good', 'yes')
     """

@@ -50,6 +50,8 @@ QUESTIONS = {
             "khat-high",
             *_SPOILT,
             "khat-usable",
+            "plain-off",
+            "few-effective-draws",
             "bias-found",
             "asymmetric",
             "wrong-scale",
@@ -59,7 +61,7 @@ QUESTIONS = {
         yes=("khat-good", "khat-constant", "no-bias-found"),
     ),
     "weights_work": Question(
-        no=("khat-high", *_SPOILT, "khats-high"),
+        no=("khat-high", *_SPOILT, "few-effective-draws", "khats-high"),
         unknown=_DOUBTFUL,
         yes=("khat-good", "khat-constant", "khat-usable", "khats-low"),
     ),

@@ -94,8 +94,15 @@ class Check:
     def verdict(self) -> Verdict:
         """The findings and their summary; ``str`` gives the sentence."""
         from vicheck.judging import judge_check
+        from vicheck.stats.differences import differences
 
-        return judge_check(self.psis, self.khat_growth, self.convergence, self.pooled, self.modes)
+        corrections = {}
+        if len(self.values) and self.psis.khat < self.psis.threshold:
+            corrected = differences(self.values, self.kept_log_weights)
+            corrections = dict(zip(self.names, corrected, strict=True))
+        return judge_check(
+            self.psis, self.khat_growth, self.convergence, self.pooled, self.modes, corrections
+        )
 
     @property
     def findings(self) -> tuple[Finding, ...]:
