@@ -19,6 +19,7 @@ from vicheck.results.provenance import Provenance, fingerprint_of_arrays, python
 from vicheck.stats.divergences import divergences
 from vicheck.stats.growth import khat_growth
 from vicheck.stats.psis import psis_quietly
+from vicheck.stats.tail_lengths import judged_psis
 
 if TYPE_CHECKING:
     from vicheck.evaluation import Evaluated
@@ -64,14 +65,14 @@ def check_fit(
 
         def open_in(drawn: Evaluated) -> str:
             log_ratios = _log_ratios(drawn)
-            smoothed = psis_quietly(log_ratios)
+            smoothed = judged_psis(log_ratios)
             return open_question(smoothed, log_ratios, drawn.values, lambda: pooled(drawn.log_q))
 
         drawn, notes = draw_enough(evaluation.first, num_draws, budget, open_in)
         convergence = convergence_of(fit, seed)
         mixture = pooled(drawn.log_q)
     log_ratios = _log_ratios(drawn)
-    smoothed = psis_quietly(log_ratios)
+    smoothed = judged_psis(log_ratios)
     predictive = None
     if test_data is not None:
         from vicheck.checking.prediction import predictive_density

@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import Literal
 
 from vicheck.judging.cutoffs import (
+    GOOD_BELOW,
     KHAT_GROWTH,
+    KHAT_JUMP,
     MAX_ITERATE_MCSE,
     MAX_RHAT,
     MISSING_MASS,
@@ -16,8 +18,9 @@ from vicheck.judging.cutoffs import (
     SMALL_GROWTH,
     SMALL_SHIFT,
 )
+from vicheck.judging.draws import evidence_of_draws
 from vicheck.judging.findings import Evidence
-from vicheck.judging.findings.khat import KhatFewDraws, KhatGrowing, KhatHigh
+from vicheck.judging.findings.khat import KhatFewDraws, KhatGrowing, KhatHigh, KhatUnsteady
 from vicheck.judging.findings.optimum import (
     Converged,
     ConvergenceUnknown,
@@ -38,6 +41,7 @@ from vicheck.remedies.remedy import joined
 from vicheck.remedies.situations import CheckSituation
 from vicheck.results.convergence import Convergence, PooledModes
 from vicheck.results.psis import PsisResult
+from vicheck.results.screening import Screening
 from vicheck.results.status import FitStatus
 from vicheck.results.verdict import Verdict
 
@@ -49,6 +53,7 @@ def judge_check(
     khat_growth: dict[int, float],
     convergence: Convergence | None,
     pooled: PooledModes | None,
+    screening: Screening | None = None,
 ) -> Verdict:
     """Turn everything a check has found into a verdict.
 
@@ -68,10 +73,13 @@ def judge_check(
         known whether it has converged.
     pooled
         The mixture of all optima, when there are several.
+    screening
+        What was seen of the draws themselves.
     """
     evidence = [
         *evidence_of_ratios(result),
-        *_growth(khat_growth),
+        *evidence_of_draws(screening),
+        *([] if result.tail_fits is not None else _growth(khat_growth)),
         *_modes(pooled, result.threshold),
         *_convergence(convergence),
     ]
@@ -127,12 +135,22 @@ def _growth(khat_growth: dict[int, float]) -> list[Evidence]:
     known = {size: khat for size, khat in khat_growth.items() if not math.isnan(khat)}
     if len(known) < 2:
         return []
-    (first, low), (last, high) = min(known.items()), max(known.items())
-    # The error of khat is about (1 + k) / sqrt(M), with M = 3 sqrt(S) ratios in the tail.
-    noise = (1.0 + max(low, 0.0)) / math.sqrt(3.0 * math.sqrt(first))
-    if high - low <= max(KHAT_GROWTH, 2.0 * noise):
-        return []
-    return [KhatGrowing(first, low, last, high)]
+    last, khat = max(known.items())
+    earlier = sorted(known.items())[:-1]
+    for size, low in earlier:
+        errors = 2.0 if size == earlier[0][0] else 3.0  # many looks see a rise by chance
+        if khat - low > max(KHAT_GROWTH, errors * _noise(size, low)):
+            return [KhatGrowing(size, low, last, khat)]
+    for size, other in earlier:
+        higher = max(other, khat)
+        if higher >= GOOD_BELOW and abs(other - khat) > max(KHAT_JUMP, 3.0 * _noise(size, higher)):
+            return [KhatUnsteady(size, other, last, khat)]
+    return []
+
+
+def _noise(num_draws: int, khat: float) -> float:
+    """Return the error of khat: about (1 + k) / sqrt(M), with M = 3 sqrt(S) ratios in the tail."""
+    return (1.0 + max(khat, 0.0)) / math.sqrt(3.0 * math.sqrt(num_draws))
 
 
 def _modes(pooled: PooledModes | None, threshold: float) -> list[Evidence]:
