@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["Approximation", "Draws", "as_numbers", "require_function"]
 
 Floats = NDArray[np.float64]
+
+_NOT_REAL = "cSUMm"
+"""Kinds of NumPy's that would be converted, though they are complex numbers, text or times."""
 
 
 class Approximation(abc.ABC):
@@ -69,7 +72,7 @@ class Draws:
         arrays = {name: as_numbers(name, value) for name, value in self.values.items()}
         object.__setattr__(self, "values", arrays)
         for name in ("log_p", "log_q"):
-            object.__setattr__(self, name, np.atleast_1d(np.asarray(getattr(self, name), float)))
+            object.__setattr__(self, name, np.atleast_1d(as_numbers(name, getattr(self, name))))
         num_draws = len(self.log_p)
         if np.shape(self.log_p) != (num_draws,) or np.shape(self.log_q) != (num_draws,):
             raise ValueError(
@@ -98,11 +101,33 @@ class Draws:
 
 
 def as_numbers(name: str, values: object) -> Floats:
-    """Return an array argument in float64, or raise when it does not hold numbers."""
+    """Return an array argument in float64, or raise when it does not hold real numbers."""
+    hidden = _num_masked(values)
+    if hidden:
+        raise TypeError(
+            f"{name} must not hide numbers, got an array with {hidden} masked: drop these draws"
+        )
     try:
-        return np.asarray(values, float)
-    except (TypeError, ValueError) as error:
+        array = np.asarray(values)
+        if not _is_real(array):
+            raise TypeError(f"{name} must be real numbers, got dtype {array.dtype}")
+        return np.asarray(array, float)
+    except ValueError as error:
         raise ValueError(f"{name} must be an array of numbers: {error}") from None
+
+
+def _num_masked(values: object) -> int:
+    """Count the numbers that masked arrays hide: NumPy would take them as they are."""
+    if isinstance(values, list | tuple):
+        return sum(_num_masked(each) for each in values if not isinstance(each, float))
+    return int(np.ma.count_masked(values)) if isinstance(values, np.ma.MaskedArray) else 0
+
+
+def _is_real(array: NDArray[Any]) -> bool:
+    """Whether an array holds what can be taken for real numbers without a loss."""
+    if array.dtype == object:
+        return not any(isinstance(each, str | bytes | complex) for each in array.flat)
+    return array.dtype.kind not in _NOT_REAL
 
 
 def require_function(name: str, value: object) -> None:

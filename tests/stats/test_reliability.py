@@ -1,3 +1,4 @@
+import mpmath
 import numpy as np
 import pytest
 
@@ -53,6 +54,24 @@ def test_convergence_rate_is_continuous_and_falls():
     assert np.abs(np.diff(rate)).max() < 0.02
     assert rate[0] == 1.0
     assert rate[-1] == 0.0
+
+
+def test_convergence_rate_at_one_half_is_the_limit_from_both_sides():
+    """The fraction is 0 / 0 there: fractions next to it, without a rounding error, say what it is."""
+    for size in (2, 10, 100, 1000, 10**6):
+        at = reliability.convergence_rate(0.5, size)
+        below, above = (rate_without_rounding(0.5 + step, size) for step in (-1e-12, 1e-12))
+        assert above < below
+        assert at == pytest.approx(below, abs=1e-9)
+        assert at == pytest.approx(above, abs=1e-9)
+
+
+def rate_without_rounding(k, size):
+    with mpmath.workdps(60):
+        k, size = mpmath.mpf(k), mpmath.mpf(size)
+        power = size ** (2 * k)
+        numerator = 2 * (k - 1) * power * size + (1 - 2 * k) * power + size**2
+        return float(numerator / ((size - 1) * (size - power)))
 
 
 def test_convergence_rate_of_undefined_khat():

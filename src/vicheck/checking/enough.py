@@ -17,6 +17,7 @@ from vicheck.judging.stopping import estimate_is_settled, level_is_settled, mode
 from vicheck.results.psis import PsisResult
 from vicheck.stats.differences import differences
 from vicheck.stats.psis import psis_quietly
+from vicheck.stats.tail_lengths import judged_psis
 
 if TYPE_CHECKING:
     from vicheck.results.convergence import PooledModes
@@ -204,7 +205,7 @@ def open_question(
 
     kept = len(values)
     if kept != len(log_ratios):
-        smoothed = psis_quietly(log_ratios[:kept])
+        smoothed = judged_psis(log_ratios[:kept])
     if not kept or np.isnan(smoothed.log_weights).any():
         return ""
     table = moments_table(

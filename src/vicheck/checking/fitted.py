@@ -18,7 +18,7 @@ from vicheck.results.check import Check
 from vicheck.results.convergence import Convergence, PooledModes
 from vicheck.results.provenance import Provenance, fingerprint_of_arrays, python_call, versions_of
 from vicheck.stats.growth import khat_growth
-from vicheck.stats.psis import psis_quietly
+from vicheck.stats.tail_lengths import judged_psis
 
 if TYPE_CHECKING:
     from vicheck.evaluation import Evaluated
@@ -60,7 +60,7 @@ def check_fit(
 
         def open_in(drawn: Evaluated) -> str:
             log_ratios = _log_ratios(drawn)
-            smoothed = psis_quietly(log_ratios)
+            smoothed = judged_psis(log_ratios)
             return open_question(
                 smoothed, log_ratios, drawn.values, lambda: pooled(len(drawn.log_q))
             )
@@ -69,7 +69,7 @@ def check_fit(
         convergence = convergence_of(fit, seed)
         mixture = pooled(len(drawn.log_q))
     log_ratios = _log_ratios(drawn)
-    smoothed = psis_quietly(log_ratios)
+    smoothed = judged_psis(log_ratios)
     predictive = None
     if test_data is not None:
         from vicheck.checking.prediction import predictive_density

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from vicheck.results.check import Check
 from vicheck.results.provenance import Provenance, fingerprint_of_arrays, versions_of
 from vicheck.stats.growth import khat_growth
-from vicheck.stats.psis import psis_quietly
+from vicheck.stats.tail_lengths import judged_psis
 
 if TYPE_CHECKING:
     from vicheck.draws import Draws
@@ -37,7 +37,7 @@ def check_given(draws: Draws, quantities: Spec | None, num_starts: int = 1, seed
     values = np.concatenate([array.reshape(size, -1) for array in arrays.values()], axis=1)
     with np.errstate(invalid="ignore"):
         log_ratios = draws.log_p - draws.log_q
-    smoothed = psis_quietly(log_ratios)
+    smoothed = judged_psis(log_ratios)
     search, pooled = search_beside(draws, num_starts, seed)
     return Check(
         log_p=draws.log_p,

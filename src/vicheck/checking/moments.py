@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from vicheck.judging import choose_estimate
 from vicheck.results.psis import PsisResult
 from vicheck.stats.estimates import importance_log_weights, plain_log_weights
-from vicheck.stats.moments import weighted_moments
+from vicheck.stats.moments import Moments, weighted_moments
+from vicheck.stats.unseen import error_with_tail
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,8 +30,8 @@ def moments_table(
 ) -> pd.DataFrame:
     """Return a row for each quantity; ``values`` has shape ``(S, Q)``.
 
-    ``smoothed`` is the PSIS of the log ratios. ``mcse`` is that of ``psis_mean``. ``shift`` is PSIS
-    minus VI in sds of the posterior.
+    ``smoothed`` is the PSIS of the log ratios. ``mcse`` is that of ``psis_mean``, infinite where
+    the mean may be so. ``shift`` is PSIS minus VI in sds of the posterior.
     """
     import pandas as pd
 
@@ -40,7 +41,7 @@ def moments_table(
         "psis": smoothed.log_weights,
     }
     moments = weighted_moments(values, tuple(ways.values()), log_ratios)
-    columns: dict[str, Floats] = {"mcse": moments.mcse[-1], "khat": moments.khat}
+    columns: dict[str, Floats] = {"mcse": _errors(moments, smoothed), "khat": moments.khat}
     for way, mean, sd in zip(ways, moments.mean, moments.sd, strict=True):
         columns |= {f"{way}_mean": mean, f"{way}_sd": sd}
     _settle_constants(values, columns)
@@ -57,6 +58,17 @@ def moments_table(
     ]
     ordered = {name: columns[name] for name in COLUMNS if name != "use"}
     return pd.DataFrame(ordered | {"use": chosen}, pd.Index(names))
+
+
+def _errors(moments: Moments, smoothed: PsisResult) -> Floats:
+    """Return the errors of the weighted means, with what lies beyond the largest weights.
+
+    Each goes by the khat of its quantity or, where the tails of that have none because they are
+    tied, by that of the ratios. From 1 on there may be no mean, and so no error.
+    """
+    khat = np.where(np.isnan(moments.khat), smoothed.weights_khat, moments.khat)
+    error = error_with_tail(moments.mcse[-1], moments.imbalance[-1], khat, smoothed.tail_length)
+    return np.where(khat >= 1.0, np.inf, error)
 
 
 def _settle_constants(values: Floats, columns: dict[str, Floats]) -> None:

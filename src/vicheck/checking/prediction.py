@@ -14,7 +14,7 @@ from vicheck.model import Data, Model, Program, double_precision
 from vicheck.results.estimates import Measure, Predictive
 from vicheck.runtime.compiling import compiled
 from vicheck.stats.estimates import plain_log_weights
-from vicheck.stats.psis import psis_quietly
+from vicheck.stats.tail_lengths import judged_psis
 from vicheck.vi.families.family import Family
 
 __all__ = ["predictive_density"]
@@ -46,7 +46,7 @@ def predictive_density(
     log_ratios = log_p - log_q
     return Predictive(
         vi=_summed(points, plain_log_weights(num_draws)),
-        psis=_summed(points, psis_quietly(log_ratios).log_weights),
+        psis=_summed(points, judged_psis(log_ratios).log_weights),
         num_points=points.shape[1],
     )
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +30,8 @@ from vicheck.runtime.workers import require_executor
 from vicheck.stats.psis import as_vector
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from vicheck.quantities import Spec
     from vicheck.results.reference import Reference
 
@@ -149,7 +152,7 @@ def check(
 
 
 def check_draws(
-    draws: ArrayLike | Mapping[str, ArrayLike],
+    draws: ArrayLike | Mapping[str, ArrayLike] | pd.DataFrame,
     log_p: ArrayLike,
     log_q: ArrayLike,
     *,
@@ -161,14 +164,17 @@ def check_draws(
     Parameters
     ----------
     draws
-        An array of shape ``(S, d)``, or a dictionary of named arrays of shape ``(S, ...)``.
+        An array of shape ``(S, d)``, a dictionary of named arrays of shape ``(S, ...)``, or a
+        DataFrame of pandas, whose columns keep their names. Real numbers; masked arrays that hide
+        some are refused.
     log_p
         Log joint density of each draw on the unconstrained scale, with the Jacobian if parameters
         were transformed.
     log_q
         Log density of the approximation at the same draws, on the same scale, normalised.
     names
-        Names of the columns of an array; by default ``x[0]``, ``x[1]`` and so on.
+        Names of the columns of an array; by default ``x[0]``, ``x[1]`` and so on, or those of a
+        DataFrame.
     quantities
         As for `vicheck.check`: names, or functions of the named parameters of one draw (``x``, a
         vector, when ``draws`` is an array without names).
@@ -293,8 +299,15 @@ def _scale_notes(arrays: Mapping[str, Floats], log_q: Floats) -> tuple[str, ...]
 
 
 def _named(
-    draws: ArrayLike | Mapping[str, ArrayLike], names: Sequence[str] | None, num_draws: int
+    draws: ArrayLike | Mapping[str, ArrayLike] | pd.DataFrame,
+    names: Sequence[str] | None,
+    num_draws: int,
 ) -> dict[str, Floats]:
+    if _is_data_frame(draws):
+        chosen = list(draws.columns) if names is None else names
+        _require_names(chosen, draws.shape[1])
+        draws = {str(name): draws.iloc[:, place] for place, name in enumerate(chosen)}
+        names = None
     if isinstance(draws, Mapping):
         if names is not None:
             raise ValueError("names go with an array; a dictionary of draws has its own")
@@ -311,9 +324,18 @@ def _named(
         )
     if names is None:
         return {"x": array}
-    if len(names) != array.shape[1] or len(set(names)) != len(names):
-        raise ValueError(
-            f"names must hold {array.shape[1]} different names, one for each column, got "
-            f"{list(names)}"
-        )
+    _require_names(names, array.shape[1])
     return {name: array[:, column] for column, name in enumerate(names)}
+
+
+def _is_data_frame(draws: Any) -> TypeGuard[pd.DataFrame]:
+    """Whether something is a table of pandas, which is not loaded to find out."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(draws, pandas.DataFrame)
+
+
+def _require_names(names: Collection[Any], num_columns: int) -> None:
+    if not len(names) == len({str(name) for name in names}) == num_columns:
+        raise ValueError(
+            f"names must hold {num_columns} different names, one for each column, got {list(names)}"
+        )

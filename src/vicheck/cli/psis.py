@@ -74,6 +74,7 @@ def _psis(
     from vicheck.adapters.ratio_files import read_log_ratios
     from vicheck.judging import judge_psis
     from vicheck.stats.psis import psis_once
+    from vicheck.stats.tail_lengths import judged_psis
 
     if (log_p is None) != (log_q is None):
         missing = "--log-q" if log_q is None else "--log-p"
@@ -86,6 +87,8 @@ def _psis(
         sentence = f"--tail-length must be below the {log_ratios.size} draws, got {tail_length}"
         fail(sentence, EX_USAGE, "leave it out for the usual length")
     result = psis_once(log_ratios, tail_length=tail_length)
+    if tail_length is None:
+        result = judged_psis(log_ratios, result)
     verdict = judge_psis(result)
     if as_json:
         write_json(_summary(result, verdict))
@@ -140,6 +143,7 @@ def _summary(result: PsisResult, verdict: Verdict) -> dict[str, Any]:
     numbers = {name: value for name, value in vars(result).items() if name not in arrays}
     return numbers | {
         "status": result.status.name,
+        "tail_fits": None if result.tail_fits is None else result.tail_fits.to_dict(),
         "message": result.message,
         "khat_interval": result.khat_interval().tolist(),
         "exceedance_probability": result.exceedance_probability,

@@ -1,7 +1,8 @@
 """The one home of cut-offs: where a number becomes a word.
 
-Three kinds live elsewhere, because rooms below need them too, and are read from there: the bands
-and the threshold of khat with their equations (`vicheck.stats.reliability`), the limits at which
+Four kinds live elsewhere, because rooms below need them too, and are read from there: the bands
+and the threshold of khat with their equations (`vicheck.stats.reliability`), when tails of several
+lengths contradict each other (`vicheck.stats.tail_lengths`), the limits at which
 the iterates of a stochastic run have settled (`vicheck.results.convergence`), and the limits of
 R-hat, ESS and divergent transitions for draws by NUTS (`vicheck.results.reference`).
 """
@@ -14,7 +15,10 @@ from vicheck.stats.reliability import GOOD_BELOW, USABLE_BELOW
 
 __all__ = [
     "CERTAINTY",
+    "COARSE",
+    "COPIES",
     "COUNTING_PART",
+    "DEPENDENT",
     "DRAWS_FOR_GOOD",
     "DRIFT",
     "ENOUGH_DRAWS",
@@ -23,6 +27,7 @@ __all__ = [
     "FULL_RUN",
     "GOOD_BELOW",
     "KHAT_GROWTH",
+    "KHAT_JUMP",
     "LEAST_ARRIVED",
     "LEAST_DATASETS",
     "LEAST_DRAWS",
@@ -45,6 +50,7 @@ __all__ = [
     "SMALL_SHIFT",
     "SMALL_STRETCH",
     "STEADY",
+    "TOO_COARSE",
     "UNSURE_ABOVE",
     "USABLE_BELOW",
 ]
@@ -56,6 +62,18 @@ ENOUGH_DRAWS = 1000
 """With fewer draws khat leans on its prior."""
 KHAT_GROWTH = 0.1
 """khat that rises by more than this, and than its noise, has not seen the whole tail."""
+KHAT_JUMP = 0.3
+"""khat of fewer draws that is further away than this, and than its noise, was something else."""
+COPIES = 0.1
+"""Part of the draws that may be copies of others: what they change is within khat's noise."""
+DEPENDENT = 4.0
+"""How much more the means of eight draws in a row may vary than those of independent draws; an
+autoregression of 0.6 is there."""
+COARSE = 0.01
+"""Steps of the log densities, in nats, that are worth a word."""
+TOO_COARSE = 0.1
+"""Steps of the log densities, in nats, with which nothing is called good: a density that is summed
+up in so few digits has lost more than its last step."""
 REJECTED_BELOW = 0.01
 """p-value below which the gradient at q is not zero."""
 MODE_SHIFT = 0.1

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from vicheck.judging.cutoffs import (
     ENOUGH_EFFECTIVE,
     ERRORS_AWAY,
+    GOOD_BELOW,
     KHAT_GROWTH,
+    KHAT_JUMP,
     LEAST_ARRIVED,
     MAX_ITERATE_MCSE,
     MAX_RHAT,
@@ -26,6 +28,7 @@ from vicheck.judging.cutoffs import (
     SMALL_GROWTH,
     SMALL_SHIFT,
 )
+from vicheck.judging.draws import evidence_of_draws
 from vicheck.judging.findings import Evidence
 from vicheck.judging.findings.khat import (
     KhatConstant,
@@ -33,6 +36,7 @@ from vicheck.judging.findings.khat import (
     KhatGood,
     KhatGrowing,
     KhatHigh,
+    KhatUnsteady,
 )
 from vicheck.judging.findings.modes import (
     ModeBeyondReach,
@@ -61,6 +65,7 @@ from vicheck.remedies.situations import MISSED, CheckSituation
 from vicheck.results.convergence import Convergence, PooledModes
 from vicheck.results.modes import ModeSearch
 from vicheck.results.psis import PsisResult
+from vicheck.results.screening import Screening
 from vicheck.results.status import FitStatus
 from vicheck.results.verdict import Verdict
 from vicheck.stats.differences import Difference
@@ -75,6 +80,7 @@ def judge_check(
     pooled: PooledModes | None,
     search: ModeSearch | None = None,
     corrections: Mapping[str, Difference] | None = None,
+    screening: Screening | None = None,
 ) -> Verdict:
     """Turn everything a check has found into a verdict.
 
@@ -98,11 +104,14 @@ def judge_check(
         How other modes were searched for; None where they were not.
     corrections
         By how much the weights correct each quantity.
+    screening
+        What was seen of the draws themselves.
     """
     evidence = [
         *_told_where(evidence_of_ratios(result), search),
+        *evidence_of_draws(screening),
         *_plain(result, corrections or {}),
-        *_growth(khat_growth),
+        *([] if result.tail_fits is not None else _growth(khat_growth)),
         *_modes(pooled, search, result.threshold),
         *_convergence(convergence),
     ]
@@ -181,12 +190,22 @@ def _growth(khat_growth: dict[int, float]) -> list[Evidence]:
     known = {size: khat for size, khat in khat_growth.items() if not math.isnan(khat)}
     if len(known) < 2:
         return []
-    (first, low), (last, high) = min(known.items()), max(known.items())
-    # The error of khat is about (1 + k) / sqrt(M), with M = 3 sqrt(S) ratios in the tail.
-    noise = (1.0 + max(low, 0.0)) / math.sqrt(3.0 * math.sqrt(first))
-    if high - low <= max(KHAT_GROWTH, 2.0 * noise):
-        return []
-    return [KhatGrowing(first, low, last, high)]
+    last, khat = max(known.items())
+    earlier = sorted(known.items())[:-1]
+    for size, low in earlier:
+        errors = 2.0 if size == earlier[0][0] else 3.0  # many looks see a rise by chance
+        if khat - low > max(KHAT_GROWTH, errors * _noise(size, low)):
+            return [KhatGrowing(size, low, last, khat)]
+    for size, other in earlier:
+        higher = max(other, khat)
+        if higher >= GOOD_BELOW and abs(other - khat) > max(KHAT_JUMP, 3.0 * _noise(size, higher)):
+            return [KhatUnsteady(size, other, last, khat)]
+    return []
+
+
+def _noise(num_draws: int, khat: float) -> float:
+    """Return the error of khat: about (1 + k) / sqrt(M), with M = 3 sqrt(S) ratios in the tail."""
+    return (1.0 + max(khat, 0.0)) / math.sqrt(3.0 * math.sqrt(num_draws))
 
 
 def _plain(result: PsisResult, corrections: Mapping[str, Difference]) -> list[Evidence]:

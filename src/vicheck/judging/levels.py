@@ -20,7 +20,13 @@ LEVELS: dict[str, Level] = {
     "mode-missed": "unreliable",
     "modes-uncertain": "unreliable",
     "mode-beyond-reach": "unreliable",
+    "tail-unseen": "none",
+    "tied-draws": "none",
+    "dependent-draws": "none",
+    "clipped-ratios": "none",
+    "ratios-too-coarse": "none",
     "few-effective-draws": "unreliable",
+    "not-pareto": "usable",
     "khat-usable": "usable",
     "plain-off": "usable",
     # What has not converged is not good, even where its draws are: its numbers will change.

@@ -14,10 +14,12 @@ from vicheck.judging.findings.khat import (
     KhatUndefined,
     KhatUsable,
 )
+from vicheck.judging.findings.tail import NotPareto, TailUnseen
 from vicheck.judging.levels import verdict_from
 from vicheck.remedies.ladder import AFTER_CHECK, applicable
 from vicheck.remedies.situations import CheckSituation
 from vicheck.results.psis import PsisResult, PsisStatus
+from vicheck.results.tail_fits import TailFits
 from vicheck.results.verdict import Verdict
 
 __all__ = ["evidence_of_ratios", "judge_psis"]
@@ -28,7 +30,8 @@ def judge_psis(result: PsisResult) -> Verdict:
 
     ``good`` when khat is below 0.5 and the threshold, ``usable`` below the threshold,
     ``unreliable`` from there on, and ``none`` when khat is undefined. The threshold is
-    min(1 - 1 / log10(S), 0.7); 0.5 and 0.7 are the paper's (section 2.2).
+    min(1 - 1 / log10(S), 0.7); 0.5 and 0.7 are the paper's (section 2.2). The ratios of a check may
+    turn out to have no Pareto tail: then a shorter tail decides, or nothing does.
 
     Examples
     --------
@@ -51,7 +54,18 @@ def evidence_of_ratios(result: PsisResult) -> list[Evidence]:
         raise ValueError(
             f"judge_psis takes the result for one vector, got a batch of shape {result.khat.shape}"
         )
+    if result.tail_fits is not None:
+        return [*_not_pareto(result, result.tail_fits), *_zeros(result)]
     return [_khat(result), *_zeros(result), *_uncertainty(result)]
+
+
+def _not_pareto(result: PsisResult, fits: TailFits) -> list[Evidence]:
+    """Say that khat describes no tail, and whether the one further out is low for sure."""
+    number = float(result.khat), result.tail_length, result.num_draws
+    found: list[Evidence] = [NotPareto(*number, fits.khat, fits.tail_length, fits.largest)]
+    if not fits.high < result.threshold:
+        found.append(TailUnseen(*number, fits.khat, fits.tail_length, result.threshold))
+    return found
 
 
 def _khat(result: PsisResult) -> Evidence:

@@ -30,7 +30,16 @@ class Question:
 
 
 _SPOILT = ("no-approximation", "mode-missed", "mode-beyond-reach")
-_DOUBTFUL = ("khat-undefined", "khat-few-draws", "modes-uncertain")
+_DOUBTFUL = (
+    "khat-undefined",
+    "khat-few-draws",
+    "modes-uncertain",
+    "tail-unseen",
+    "tied-draws",
+    "dependent-draws",
+    "clipped-ratios",
+    "ratios-too-coarse",
+)
 
 QUESTIONS = {
     "converged": Question(
@@ -57,13 +66,13 @@ QUESTIONS = {
             "wrong-scale",
             "joint-missed",
         ),
-        unknown=(*_DOUBTFUL, "too-many-unconverged", "too-few-datasets"),
+        unknown=(*_DOUBTFUL, "not-pareto", "too-many-unconverged", "too-few-datasets"),
         yes=("khat-good", "khat-constant", "no-bias-found"),
     ),
     "weights_work": Question(
         no=("khat-high", *_SPOILT, "few-effective-draws", "khats-high"),
         unknown=_DOUBTFUL,
-        yes=("khat-good", "khat-constant", "khat-usable", "khats-low"),
+        yes=("khat-good", "khat-constant", "khat-usable", "not-pareto", "khats-low"),
     ),
     "elsewhere": Question(
         no=("no-other-mode",),

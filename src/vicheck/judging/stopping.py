@@ -76,6 +76,8 @@ def level_is_settled(result: PsisResult, earlier: Sequence[float]) -> bool:
         return result.num_draws >= DRAWS_FOR_GOOD
     if result.status is not PsisStatus.OK or result.num_draws < LEAST_DRAWS:
         return False
+    if result.tail_fits is not None:  # more draws move the cut-off to where the tail is Pareto
+        return False
     low, high = map(float, result.khat_interval(STEADY))
     if not all(low <= khat <= high for khat in earlier):
         return False

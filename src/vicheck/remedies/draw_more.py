@@ -67,13 +67,15 @@ class DrawMore(Remedy[CheckSituation]):
 
     name = "draw-more"
     title = "Draw more"
-    when = "khat is below 0.7 and above the threshold for so few draws"
+    when = "khat is below 0.7 and above the threshold for so few draws, or the tail is not Pareto"
     example = "check = vicheck.check(fit, num_draws=100_000)"
     effect = "Raises the threshold for khat, which is lower for few draws, and narrows khat down."
 
     def applies(self, situation: CheckSituation) -> bool:
         if situation.psis.status is PsisStatus.TOO_FEW_DRAWS:
             return True
+        if "not-pareto" in situation.findings:
+            return situation.psis.num_draws < MOST_DRAWS
         return (
             situation.family_too_poor
             and not situation.khat_is_hopeless

@@ -168,7 +168,7 @@ def calibration_table(tests: pd.DataFrame, most_bytes: int = MOST_BYTES) -> Tabl
 
 
 def divergence_rows(divergences: Divergences) -> list[tuple[str, str, str]]:
-    """Return names with units, values with their errors, and reasons where there is none."""
+    """Return names with units, values with their errors, and what is to be said of these."""
     named = {
         "ELBO, nats": divergences.elbo,
         "log evidence, nats": divergences.log_evidence,
@@ -184,7 +184,7 @@ def divergence_rows(divergences: Divergences) -> list[tuple[str, str, str]]:
         shown = "not known" if value is None else value
         if value is not None and error is not None:
             shown += f" \N{PLUS-MINUS SIGN} {error}"
-        rows.append((name, shown, measure.reason))
+        rows.append((name, shown, measure.reason or measure.caution))
     return rows
 
 

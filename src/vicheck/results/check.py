@@ -16,6 +16,7 @@ from vicheck.results.estimates import Divergences, Measure, Predictive
 from vicheck.results.modes import ModeSearch
 from vicheck.results.provenance import Provenance
 from vicheck.results.psis import PsisResult
+from vicheck.results.screening import Screening
 from vicheck.results.verdict import Finding, Verdict
 
 if TYPE_CHECKING:
@@ -101,8 +102,21 @@ class Check:
             corrected = differences(self.values, self.kept_log_weights)
             corrections = dict(zip(self.names, corrected, strict=True))
         return judge_check(
-            self.psis, self.khat_growth, self.convergence, self.pooled, self.modes, corrections
+            self.psis,
+            self.khat_growth,
+            self.convergence,
+            self.pooled,
+            self.modes,
+            corrections,
+            self.screening,
         )
+
+    @cached_property
+    def screening(self) -> Screening:
+        """Whether the draws are independent, each its own, and the densities exact."""
+        from vicheck.stats.screening import screen_draws
+
+        return screen_draws(self.log_p, self.log_q, self.values)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -177,9 +191,9 @@ class Check:
         """PSIS of the draws that were kept: all of them, unless memory forbade it."""
         if len(self.values) == self.psis.num_draws:
             return self.psis
-        from vicheck.stats.psis import psis_quietly
+        from vicheck.stats.tail_lengths import judged_psis
 
-        return psis_quietly(self.log_ratios[: len(self.values)])
+        return judged_psis(self.log_ratios[: len(self.values)])
 
     def resample(self, num_draws: int, *, replace: bool = True, seed: int = 0) -> dict[str, Floats]:
         """Draw from the posterior, as far as the smoothed weights can: draws of equal weight.
@@ -271,11 +285,11 @@ class Check:
         InputFileError
             If the file is damaged or holds anything else.
         """
-        from vicheck.stats.psis import psis_quietly
+        from vicheck.stats.tail_lengths import judged_psis
 
         loaded = load_fields(path)
         with np.errstate(invalid="ignore"):
-            smoothed = psis_quietly(loaded["log_p"] - loaded["log_q"])
+            smoothed = judged_psis(loaded["log_p"] - loaded["log_q"])
         return cls(psis=smoothed, **loaded)
 
     def to_dict(self) -> dict[str, Any]:

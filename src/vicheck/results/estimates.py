@@ -39,11 +39,15 @@ class Measure(Record):
     value: float
     mcse: float
     reason: str = ""
+    """Why there is no value, or no error."""
+    caution: str = ""
+    """Why the error may be larger than it says."""
 
     def __str__(self) -> str:
         if self.reason:
             return f"{self.value:.4g} ({self.reason})"
-        return f"{self.value:.4g} +- {self.mcse:.2g}"
+        caution = f" ({self.caution})" if self.caution else ""
+        return f"{self.value:.4g} +- {self.mcse:.2g}{caution}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

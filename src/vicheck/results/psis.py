@@ -10,6 +10,7 @@ import numpy as np
 
 from vicheck.results.khat_posterior import KhatPosterior
 from vicheck.results.record import Floats, Record
+from vicheck.results.tail_fits import TailFits
 
 __all__ = ["PsisResult", "PsisStatus"]
 
@@ -69,6 +70,9 @@ class PsisResult(Record):
     """Index of the first of these, or -1."""
     khat_posterior: KhatPosterior
     """Uncertainty of khat."""
+    tail_fits: TailFits | None = None
+    """In a check whose ratios turned out to have no Pareto tail: what tails of other lengths say.
+    The weights are those of the raw ratios then. `vicheck.psis` leaves it out."""
 
     _arrays_of: ClassVar = {"status": PsisStatus}
 
@@ -80,6 +84,16 @@ class PsisResult(Record):
     def exceedance_probability(self) -> Any:
         """Posterior probability that k lies above the threshold."""
         return self.khat_posterior.exceeds(self.threshold)
+
+    @property
+    def weights_khat(self) -> Any:
+        """The khat that governs the error of the weights: further out, where khat is no tail's."""
+        return self.khat if self.tail_fits is None else self.tail_fits.khat
+
+    @property
+    def weights_tail_length(self) -> int:
+        """The number of ratios that this khat was estimated from."""
+        return self.tail_length if self.tail_fits is None else self.tail_fits.tail_length
 
     @property
     def message(self) -> str:

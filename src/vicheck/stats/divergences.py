@@ -8,6 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from vicheck.results.estimates import Divergences, Measure
 from vicheck.results.psis import PsisResult
 from vicheck.stats.psis import as_vector, psis_quietly, warn_undefined
+from vicheck.stats.reliability import GOOD_BELOW
+from vicheck.stats.unseen import error_with_tail
 
 __all__ = ["divergences"]
 
@@ -47,7 +49,9 @@ def divergences(
     log mean(r); KL(q, p) = log evidence - ELBO; KL(p, q) = mean(u log u); chi-square
     mean(u^2) - 1; Renyi log(mean(u^alpha)) / (alpha - 1). The mean of u^alpha is finite only if
     alpha k < 1, and estimable from S draws only if alpha k is below the threshold: beyond it the
-    value is `nan` and ``reason`` says why. Errors are by the delta method.
+    value is `nan` and ``reason`` says why. Errors are by the delta method, with an allowance for
+    what lies beyond the largest ratio (`vicheck.stats.unseen`); from alpha k = 1/2 on the ratios
+    may have no variance, and ``caution`` says so.
 
     Examples
     --------
@@ -94,7 +98,7 @@ def _log_evidence(result: PsisResult) -> Measure:
     reason = _gate(1.0, result)
     if reason:
         return Measure(np.nan, np.nan, reason)
-    return Measure(_log_mean_ratio(result), _standard_error(_relative_weights(result)))
+    return _measured(_log_mean_ratio(result), _relative_weights(result), 1.0, result)
 
 
 def _kl_q_p(log_r: Floats, elbo: Measure, result: PsisResult) -> Measure:
@@ -104,7 +108,7 @@ def _kl_q_p(log_r: Floats, elbo: Measure, result: PsisResult) -> Measure:
     value = _log_mean_ratio(result) - elbo.value
     if elbo.reason:
         return Measure(float(value), np.nan, elbo.reason)
-    return Measure(float(value), _standard_error(_relative_weights(result) - log_r))
+    return _measured(float(value), _relative_weights(result) - log_r, 1.0, result)
 
 
 def _kl_p_q(log_r: Floats, result: PsisResult) -> Measure:
@@ -114,7 +118,7 @@ def _kl_p_q(log_r: Floats, result: PsisResult) -> Measure:
     u = _relative_weights(result)
     log_u = np.where(u > 0.0, result.log_weights + np.log(result.num_draws), 0.0)
     value = float((u * log_u).mean())
-    return Measure(value, _standard_error(u * (log_u - value) - u))
+    return _measured(value, u * (log_u - value) - u, 1.0, result)
 
 
 def _chi_square(result: PsisResult) -> Measure:
@@ -123,7 +127,7 @@ def _chi_square(result: PsisResult) -> Measure:
         return Measure(np.nan, np.nan, reason)
     u = _relative_weights(result)
     second = float((u**2).mean())
-    return Measure(second - 1.0, _standard_error(u**2 - 2.0 * second * u))
+    return _measured(second - 1.0, u**2 - 2.0 * second * u, 2.0, result)
 
 
 def _renyi(alpha: float, log_r: Floats, result: PsisResult) -> Measure:
@@ -139,7 +143,7 @@ def _renyi(alpha: float, log_r: Floats, result: PsisResult) -> Measure:
     if reason:
         return Measure(np.nan, np.nan, reason)
     log_powers = alpha * (result.log_weights + np.log(result.num_draws))
-    return _from_log_powers(alpha, log_powers, _relative_weights(result))
+    return _from_log_powers(alpha, log_powers, max(alpha, 1.0), result)
 
 
 def _renyi_zero(result: PsisResult) -> Measure:
@@ -175,18 +179,37 @@ def _renyi_negative(alpha: float, log_r: Floats, result: PsisResult) -> Measure:
             np.nan, np.nan, f"khat of r^{alpha:g} is {powers.khat:.2f}: its mean is not estimable"
         )
     log_powers = powers.log_weights + powers.log_normalizer - alpha * _log_mean_ratio(result)
-    return _from_log_powers(alpha, log_powers, _relative_weights(result))
+    # Its own khat is below the threshold too; that of the ratios stands for both.
+    return _from_log_powers(alpha, log_powers, 1.0, result)
 
 
-def _from_log_powers(alpha: float, log_powers: Floats, u: Floats) -> Measure:
+def _from_log_powers(alpha: float, log_powers: Floats, order: float, result: PsisResult) -> Measure:
     """Return log(mean(u^alpha)) / (alpha - 1) from the logarithms of the powers."""
     peak = log_powers.max()
     with np.errstate(under="ignore"):
         powers = np.exp(log_powers - peak)
     mean = powers.mean()
     value = (peak + np.log(mean)) / (alpha - 1.0)
-    error = _standard_error((powers / mean - alpha * u) / (alpha - 1.0))
-    return Measure(float(value) + 0.0, error)  # + 0.0 turns -0.0 into 0.0
+    influence = (powers / mean - alpha * _relative_weights(result)) / (alpha - 1.0)
+    return _measured(float(value) + 0.0, influence, order, result)  # + 0.0 turns -0.0 into 0.0
+
+
+def _measured(value: float, influence: Floats, order: float, result: PsisResult) -> Measure:
+    """Return an estimate with its error, from what each draw contributes to it.
+
+    Its tail is that of the ratios to the power ``order``.
+    """
+    khat = order * result.weights_khat
+    contributions = (influence - influence.mean()) / influence.size
+    imbalance = contributions.max() + contributions.min()
+    length = result.weights_tail_length
+    error = error_with_tail(_standard_error(influence), imbalance, khat, length)
+    caution = ""
+    if khat >= GOOD_BELOW:
+        caution = f"with khat {khat:.2f} the ratios may have no variance"
+        if order != 1.0:
+            caution = f"with {order:g} times khat {khat:.2f} there may be no variance"
+    return Measure(value, float(error), caution=caution)
 
 
 def _gate(order: float, result: PsisResult) -> str:
@@ -194,10 +217,13 @@ def _gate(order: float, result: PsisResult) -> str:
     undefined = _undefined(result)
     if undefined:
         return undefined
-    effective = order * result.khat
+    khat = result.weights_khat
+    if np.isnan(khat):
+        return f"khat {result.khat:.2f} is that of no Pareto tail: take more draws"
+    effective = order * khat
     if effective < result.threshold:
         return ""
-    name = f"order {order:g} times khat {result.khat:.2f} is {effective:.2f}"
+    name = f"order {order:g} times khat {khat:.2f} is {effective:.2f}"
     if order > 1.0 and effective >= 1.0:
         return f"{name}: by this estimate the divergence is infinite"
     return (

@@ -25,12 +25,17 @@ class Moments(NamedTuple):
     mean: Floats
     sd: Floats
     mcse: Floats
+    """By the delta method, from the draws that there are."""
+    imbalance: Floats
+    """The largest positive contribution of a draw, w (h - mean), less the largest negative one."""
     khat: Floats
     """That of each quantity's mean by the last weighting, shape ``(Q,)``."""
 
 
 def weighted_moments(values: Floats, log_weights: Sequence[Floats], log_ratios: Floats) -> Moments:
     """Return mean, sd and error of the mean of each column, as `expectation` does, and its khat.
+
+    What the error leaves out lies beyond the largest contributions: `vicheck.stats.unseen`.
 
     Parameters
     ----------
@@ -59,7 +64,7 @@ def weighted_moments(values: Floats, log_weights: Sequence[Floats], log_ratios: 
     known = not np.isnan(weights[-1]).any()
     ratios = scaled_ratios(log_r) if known else weights[-1]
     length = default_tail_length(num_draws)
-    sums = np.empty((num_columns, len(weights), 3))
+    sums = np.empty((num_columns, len(weights), 4))
     khats = np.full(num_columns, np.nan)
 
     def work(block: slice, rows: Floats) -> None:
@@ -70,20 +75,29 @@ def weighted_moments(values: Floats, log_weights: Sequence[Floats], log_ratios: 
             khats[block] = khats_of_rows(rows, sums[block, -1, 0].copy(), log_r, ratios, length)
 
     for_each_block(values, work)
-    mean, spread, squared_error = np.moveaxis(sums, (2, 1), (0, 1))
+    mean, spread, squared_error, imbalance = np.moveaxis(sums, (2, 1), (0, 1))
     with np.errstate(divide="ignore", invalid="ignore"):
         sd = np.sqrt(spread / (1.0 - sums_of_squares)[:, None])
-    return Moments(mean, sd, np.sqrt(squared_error), khats)
+    return Moments(mean, sd, np.sqrt(squared_error), imbalance, khats)
 
 
 def moments_by_numpy(values: Floats, log_weights: Sequence[Floats], log_ratios: Floats) -> Moments:
     """Do the same by plain NumPy, for small input."""
-    mean, sd, mcse = np.full((3, len(log_weights), values.shape[1]), np.nan)
+    mean, sd, mcse, imbalance = np.full((4, len(log_weights), values.shape[1]), np.nan)
     khats = np.full(values.shape[1], np.nan)
     for way, each in enumerate(log_weights):
         if not np.isnan(each).any():
             estimate = expectation(values, each)
             mean[way], sd[way], mcse[way] = estimate.mean, estimate.sd, estimate.mcse
+            imbalance[way] = _imbalance(values, np.exp(each), mean[way])
     if not np.isnan(log_weights[-1]).any():
         khats = khats_of_columns(values, mean[-1], log_ratios)
-    return Moments(mean, sd, mcse, khats)
+    return Moments(mean, sd, mcse, imbalance, khats)
+
+
+def _imbalance(values: Floats, weights: Floats, mean: Floats) -> Floats:
+    counted = weights > 0.0
+    with np.errstate(invalid="ignore", under="ignore"):
+        products = weights[counted, None] * (values[counted] - mean)
+    above, below = (np.maximum(side.max(axis=0), 0.0) for side in (products, -products))
+    return np.asarray(above - below)

@@ -64,14 +64,15 @@ def convergence_rate(khat: ArrayLike, num_draws: int) -> Any:
     """Return how fast the root mean squared error of PSIS falls, relative to independent draws.
 
     1 is the rate of independent draws, 0 means that more draws do not help. Vehtari et al.
-    (2024), appendix B, as in the R package posterior: 1 for k < 0, 0 for k > 1, 1 - 1 / ln S at
-    k = 1/2 and in between max(0, [2 (k-1) S^(2k+1) + (1-2k) S^(2k) + S^2] /
-    [(S-1) (S - S^(2k))]).
+    (2024), appendix B: 1 for k < 0, 0 for k > 1, and in between
+    max(0, [2 (k-1) S^(2k+1) + (1-2k) S^(2k) + S^2] / [(S-1) (S - S^(2k))]). Its limit at
+    k = 1/2 is S / (S-1) - 1 / ln S; the R package posterior has 1 - 1 / ln S
+    there, which is lower by 1 / (S-1).
 
     Examples
     --------
     >>> convergence_rate([-0.1, 0.5, 0.7, 1.3], 1000).round(3)
-    array([1.   , 0.855, 0.574, 0.   ])
+    array([1.   , 0.856, 0.574, 0.   ])
     """
     return _each(khat, lambda k: _convergence_rate(k, float(num_draws)))
 
@@ -93,7 +94,7 @@ def _convergence_rate(k: float, size: float) -> float:
     if k > 1.0:
         return 0.0
     if abs(k - 0.5) < 1e-7:  # the fraction below is 0 / 0 there
-        return 1.0 - 1.0 / math.log(size)
+        return size / (size - 1.0) - 1.0 / math.log(size)
     power = math.pow(size, 2.0 * k)
     numerator = 2.0 * (k - 1.0) * power * size + (1.0 - 2.0 * k) * power + size**2
     return max(0.0, numerator / ((size - 1.0) * (size - power)))

@@ -423,9 +423,10 @@ def smooth_rows(rows, peaks, tail_length, codes, numbers, grid, log_weights):
 
 @njit(**_options)
 def weigh_rows(rows, weights, sums):
-    """Fill sums, shape (rows, weightings, 3), with sum w h, sum w d^2 and sum w^2 d^2.
+    """Fill sums, shape (rows, weightings, 4), with sum w h, sum w d^2, sum w^2 d^2 and imbalance.
 
-    d = h - sum w h. Draws of weight zero count for nothing, whatever their value.
+    d = h - sum w h, and the imbalance is max w d - max -w d. Draws of weight zero count for
+    nothing, whatever their value.
     """
     size = rows.shape[1]
     for row in range(rows.shape[0]):
@@ -433,6 +434,8 @@ def weigh_rows(rows, weights, sums):
             mean = 0.0
             spread = 0.0
             error = 0.0
+            above = np.int64(0)
+            below = np.int64(0)
             for start in range(0, size, _BLOCK):  # by blocks, so that rounding errors stay small
                 stop = min(start + _BLOCK, size)
                 mean += _weighted_sum(rows[row, start:stop], weights[way, start:stop])
@@ -441,9 +444,12 @@ def weigh_rows(rows, weights, sums):
                 part = _weighted_squares(rows[row, start:stop], weights[way, start:stop], mean)
                 spread += part[0]
                 error += part[1]
+                above = max(above, part[2])
+                below = max(below, part[3])
             sums[row, way, 0] = mean
             sums[row, way, 1] = spread
             sums[row, way, 2] = error
+            sums[row, way, 3] = np.int64(above).view(np.float64) - np.int64(below).view(np.float64)
 
 
 @_jit_vectorized
@@ -459,16 +465,23 @@ def _weighted_sum(values, weights):
 
 @_jit_vectorized
 def _weighted_squares(values, weights, mean):
+    """Return sum w d^2, sum w^2 d^2 and the bits of max w d and of max -w d."""
     total = 0.0
     total_weighted = 0.0
+    above = np.int64(0)
+    below = np.int64(0)
     for i in range(values.size):
         deviation = values[i] - mean
         if weights[i] == 0.0:
             deviation = 0.0
-        square = weights[i] * (deviation * deviation)
+        product = weights[i] * deviation
+        square = product * deviation
         total += square
         total_weighted += weights[i] * square
-    return total, total_weighted
+        # The bits of positive numbers are in the order of the numbers, and NaN lies above them.
+        above = max(above, np.float64(product).view(np.int64))
+        below = max(below, np.float64(-product).view(np.int64))
+    return total, total_weighted, above, below
 
 
 @njit(**_options)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from vicheck.judging.findings import calibration, khat, modes, optimum, plain, simulations
+from vicheck.judging.findings import (
+    calibration,
+    draws,
+    khat,
+    modes,
+    optimum,
+    plain,
+    simulations,
+    tail,
+)
 from vicheck.judging.findings.evidence import Evidence
 
 __all__ = ["CATALOGUE", "Evidence"]
 
 CATALOGUE: dict[str, type[Evidence]] = {
     kind.code: kind
-    for module in (khat, plain, modes, optimum, calibration, simulations)
+    for module in (khat, tail, draws, plain, modes, optimum, calibration, simulations)
     for kind in (getattr(module, name) for name in module.__all__)
 }
 """Every finding by its code."""

@@ -20,6 +20,7 @@ __all__ = [
     "KhatHigh",
     "KhatUncertain",
     "KhatUndefined",
+    "KhatUnsteady",
     "KhatUsable",
 ]
 
@@ -229,6 +230,27 @@ class KhatGrowing(Evidence):
             f"khat rises with the number of draws, from {show(self.first_khat)} at "
             f"{self.first_draws} to {show(self.last_khat)} at {self.last_draws}: more of the tail "
             "may lie beyond."
+        )
+
+
+@dataclass(frozen=True)
+class KhatUnsteady(Evidence):
+    """khat of fewer draws was something else."""
+
+    draws: int
+    khat: float
+    last_draws: int
+    last_khat: float
+
+    code = "khat-unsteady"
+    severity = "caution"
+    hint = "Rely on khat of all draws only; more of them show whether it stays."
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"khat is unsteady: it was {show(self.khat)} at {self.draws} draws and is "
+            f"{show(self.last_khat)} at {self.last_draws}."
         )
 
 

@@ -1,0 +1,106 @@
+"""Findings on draws and densities that are not what they seem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vicheck.judging.findings.evidence import Evidence
+from vicheck.judging.wording import show
+
+__all__ = ["ClippedRatios", "CoarseRatios", "DependentDraws", "RatiosTooCoarse", "TiedDraws"]
+
+
+@dataclass(frozen=True)
+class TiedDraws(Evidence):
+    """Many draws are copies of others."""
+
+    num_copies: int
+    num_draws: int
+    """Of all draws, or of those with the largest ratios."""
+    in_tail: bool
+
+    code = "tied-draws"
+    severity = "bad"
+    hint = "Check the draws of q as they were made, without resampling, each of them once."
+
+    @property
+    def sentence(self) -> str:
+        where = " with the largest ratios" if self.in_tail else ""
+        return (
+            f"No verdict: {self.num_copies} of the {self.num_draws} draws{where} are copies of "
+            "others, so there are fewer than it seems."
+        )
+
+
+@dataclass(frozen=True)
+class ClippedRatios(Evidence):
+    """The largest ratios are all the same."""
+
+    num_clipped: int
+    num_draws: int
+
+    code = "clipped-ratios"
+    severity = "bad"
+    hint = "Look for a limit on log_p, log_q or their difference, and leave it out."
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"No verdict: the largest {self.num_clipped} of {self.num_draws} ratios are exactly "
+            "equal, as if they had been clipped, and khat describes what was left."
+        )
+
+
+@dataclass(frozen=True)
+class DependentDraws(Evidence):
+    """Draws in a row are alike."""
+
+    likeness: float
+
+    code = "dependent-draws"
+    severity = "bad"
+    hint = "Draw independently from q; if these are independent and only sorted, shuffle them."
+
+    @property
+    def sentence(self) -> str:
+        return (
+            "No verdict: the draws are not independent. The means of eight in a row vary "
+            f"{show(self.likeness)} times as much as they should."
+        )
+
+
+@dataclass(frozen=True)
+class _Resolution(Evidence):
+    """Log densities are written down with too few digits."""
+
+    resolution: float
+
+    hint = "Compute both log densities in double precision and keep all digits."
+
+    @property
+    def _steps(self) -> str:
+        return f"the log densities come in steps of {self.resolution:.2g}"
+
+
+@dataclass(frozen=True)
+class CoarseRatios(_Resolution):
+    """The steps can be seen in the ratios."""
+
+    code = "coarse-ratios"
+    severity = "caution"
+
+    @property
+    def sentence(self) -> str:
+        return f"The ratios are coarse: {self._steps}."
+
+
+@dataclass(frozen=True)
+class RatiosTooCoarse(_Resolution):
+    """The steps are so large that the densities have lost what is looked for."""
+
+    code = "ratios-too-coarse"
+    severity = "bad"
+
+    @property
+    def sentence(self) -> str:
+        return f"No verdict: {self._steps}, and khat is that of their rounding."

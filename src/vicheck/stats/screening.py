@@ -1,0 +1,100 @@
+"""Draws that are not what they seem: copies, clipped ratios, chains, densities of few digits."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicheck.results.screening import Screening
+from vicheck.stats.neighbours import likeness_of_neighbours
+from vicheck.stats.psis import default_tail_length
+from vicheck.stats.resolution import resolution_of
+
+__all__ = ["screen_draws"]
+
+Floats = NDArray[np.float64]
+
+_DRAWS, _COLUMNS = 10_000, 6
+"""Draws, and quantities at most, whose neighbours are compared."""
+_LEAST_CLIPPED = 5
+_PLATEAU = 0.2
+"""Part of the draws from which on a shared largest ratio is a plateau of p / q, not a limit."""
+_NEXT_TO = 1e-9
+_MOST_TIES = 0.1
+"""Part of the other ratios that may be tied where those of the largest are due to clipping."""
+
+
+def screen_draws(log_p: Floats, log_q: Floats, values: Floats) -> Screening:
+    """Look for what makes draws or densities something else than they are taken for.
+
+    Parameters
+    ----------
+    log_p, log_q
+        Log densities at all draws.
+    values
+        Quantities at the draws, or at the first of them, shape ``(S, Q)``.
+    """
+    with np.errstate(invalid="ignore"):
+        log_ratios = log_p - log_q
+    size = len(log_ratios)
+    kept = len(values) or size
+    tail_length = min(default_tail_length(size), kept)
+    tail = np.argpartition(log_ratios[:kept], kept - tail_length)[kept - tail_length :]
+    quantities = values if len(values) else np.empty((size, 0))
+    likeness = [
+        likeness_of_neighbours(series[:_DRAWS])
+        for series in (log_ratios, log_p, log_q, *values.T[:_COLUMNS])
+    ]
+    return Screening(
+        num_draws=size,
+        num_copies=_num_copies(log_p[:kept], log_q[:kept], quantities, kept),
+        tail_length=tail_length,
+        tail_copies=_num_copies(log_p[tail], log_q[tail], quantities[tail], kept),
+        num_clipped=_num_clipped(log_ratios[:kept], quantities),
+        likeness=float(np.fmax.reduce(likeness)),
+        resolution=max(resolution_of(log_p), resolution_of(log_q)),
+    )
+
+
+def _num_copies(log_p: Floats, log_q: Floats, quantities: Floats, num_draws: int) -> int:
+    """Count draws that repeat another one in densities and quantities; 0 if they are few.
+
+    A discrete q repeats itself, each value as often as its density says.
+    """
+    size = len(log_p)
+    fewest = (1.0 - _MOST_TIES) * size
+    if np.unique(log_p).size >= fewest or np.unique(log_q).size >= fewest:
+        return 0
+    if log_p.min() == log_p.max() and log_q.min() == log_q.max():  # both densities are constant
+        return 0
+    rows = np.column_stack([log_p, log_q, quantities])
+    _, first, counts = np.unique(rows, axis=0, return_index=True, return_counts=True)
+    with np.errstate(over="ignore"):
+        expected = num_draws * np.exp(log_q[first])
+    if (np.abs(counts - expected) <= 5.0 * np.sqrt(expected) + 3.0).all():
+        return 0
+    return size - counts.size
+
+
+def _num_clipped(log_ratios: Floats, quantities: Floats) -> int:
+    """Count different draws that share the largest ratio, where nothing but a limit explains it.
+
+    Where p / q is constant over a region, rounding leaves ratios next to the largest, or the region
+    is a large part of q; where it takes few values, or there are copies, other ratios are tied too.
+    """
+    peak = log_ratios.max()
+    if not np.isfinite(peak):
+        return 0
+    at_peak = log_ratios == peak
+    count = int(np.count_nonzero(at_peak))
+    if not _LEAST_CLIPPED <= count <= _PLATEAU * log_ratios.size:
+        return 0
+    if np.count_nonzero(log_ratios > peak - _NEXT_TO * max(1.0, abs(peak))) > count:
+        return 0
+    others = log_ratios[~at_peak]
+    below = np.sort(np.partition(others, -count)[-count:])
+    if np.unique(below).size < (1.0 - _MOST_TIES) * count:
+        return 0
+    at_limit = quantities[at_peak]
+    copies = at_limit.shape[1] and len(np.unique(at_limit, axis=0)) == 1
+    return 0 if copies else count
