@@ -15,6 +15,7 @@ from vicheck.stats.growth import khat_growth
 from vicheck.stats.psis import psis_quietly
 
 if TYPE_CHECKING:
+    from vicheck.checking.chained import Chains
     from vicheck.draws import Draws
     from vicheck.model import Model
     from vicheck.quantities import Spec
@@ -24,8 +25,15 @@ __all__ = ["check_given", "nan_notes", "quantities_of_draws"]
 Floats = NDArray[np.float64]
 
 
-def check_given(draws: Draws, quantities: Spec | None) -> Check:
-    """Check draws that are there already."""
+def check_given(
+    draws: Draws,
+    quantities: Spec | None,
+    chains: Chains = False,
+    seed: int = 0,
+    budget: float = np.inf,
+) -> Check:
+    """Check draws that are there already, with short chains from them or without."""
+    from vicheck.checking.chained import chains_of_draws
     from vicheck.quantities import unique_labels
 
     start = time.perf_counter()
@@ -37,6 +45,9 @@ def check_given(draws: Draws, quantities: Spec | None) -> Check:
     with np.errstate(invalid="ignore"):
         log_ratios = draws.log_p - draws.log_q
     smoothed = psis_quietly(log_ratios)
+    short, left_out = chains_of_draws(
+        draws, values, names, quantities, smoothed, seed, budget, chains
+    )
     return Check(
         log_p=draws.log_p,
         log_q=draws.log_q,
@@ -45,8 +56,9 @@ def check_given(draws: Draws, quantities: Spec | None) -> Check:
         names=names,
         psis=smoothed,
         khat_growth=khat_growth(log_ratios, smoothed).to_dict(),
+        chains=short,
         title=draws.title,
-        notes=(*draws.notes, *nan_notes(values, names)),
+        notes=(*draws.notes, *left_out, *nan_notes(values, names)),
         unnormalized=draws.unnormalized,
         elbo_trace=draws.elbo_trace,
         provenance=Provenance(

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from vicheck.checking.chained import Chains, require_chains
 from vicheck.checking.enough import (
+    BUDGET,
     NumDraws,
     draw_enough,
     open_question,
@@ -50,6 +52,7 @@ def check(
     seed: int | None = None,
     budget: float | None = None,
     executor: Executor | None = None,
+    chains: Chains = None,
 ) -> Check:
     """Find out whether an approximation can be trusted.
 
@@ -89,6 +92,13 @@ def check(
         Anything with the interface of `concurrent.futures.Executor`, to evaluate chunks of draws:
         for fits of vicheck's own. The check is the same bits wherever they are evaluated; a chunk
         whose worker dies is evaluated again.
+    chains
+        Whether to run short chains: a few dozen steps of Hamiltonian Monte Carlo from about a
+        thousand draws of q, weighted where khat is below its threshold. How far a quantity moves is
+        a lower bound of its error, with a sign, also where khat is of no use. By default they are
+        run where there is a model and they cost no more than about a second or the check itself;
+        True runs them in any case, a number says how many, and False none. See
+        `vicheck.results.chains.ShortChains`.
 
     Returns
     -------
@@ -117,23 +127,24 @@ def check(
         seed = require_count("seed", seed, 0)
     require_executor(executor)
     _require_reference(reference)
+    chains = require_chains(chains)
     if isinstance(what, Fit):
         checked = check_fit(
-            what, number, quantities, reference, test_data, seed or 0, seconds, executor
+            what, number, quantities, reference, test_data, seed or 0, seconds, executor, chains
         )
         return checked if reference is None else _with_truth(checked, reference)
     of_drawing = {"num_draws": num_draws, "seed": seed, "budget": budget, "executor": executor}
     if _is_saved(what):
         rest = {"quantities": quantities, "reference": reference, "test_data": test_data}
-        refuse_unused({**of_drawing, **rest}, f"{what}, a saved check")
+        refuse_unused({**of_drawing, **rest, "chains": chains}, f"{what}, a saved check")
         return Check.load(what)
     refuse_unused({"test_data": test_data}, "a fit that was made elsewhere")
     if isinstance(what, Draws):
         refuse_unused(of_drawing, "draws that are there already")
-        checked = check_given(what, quantities)
+        checked = check_given(what, quantities, chains, budget=seconds)
     else:
         refuse_unused({"executor": executor}, "a fit that was made elsewhere")
-        checked = _check_elsewhere(what, number, budget, seed, quantities)
+        checked = _check_elsewhere(what, number, budget, seed, quantities, chains)
     return checked if reference is None else _with_truth(checked, reference)
 
 
@@ -190,7 +201,12 @@ def check_draws(
 
 
 def _check_elsewhere(
-    what: Any, num_draws: NumDraws, budget: float | None, seed: int | None, quantities: Spec | None
+    what: Any,
+    num_draws: NumDraws,
+    budget: float | None,
+    seed: int | None,
+    quantities: Spec | None,
+    chains: Chains,
 ) -> Check:
     """Check a fit of another library, or draws in a file."""
     from vicheck.adapters.sources import can_draw_from, draws_of
@@ -199,16 +215,18 @@ def _check_elsewhere(
         if budget is not None:
             refuse_unused({"budget": budget}, 'anything but num_draws="auto" and fits by vicheck')
         number: Any = num_draws
-        return check_given(draws_of(what, number, seed), quantities)
+        return check_given(draws_of(what, number, seed), quantities, chains, seed or 0, BUDGET)
 
-    def first(number: int, go_on: Callable[[int], bool] | None) -> Check:
-        return check_given(draws_of(what, number, seed), quantities)
+    def first(number: int, go_on: Callable[[int], bool] | None) -> Draws:
+        return draws_of(what, number, seed)
 
-    def open_in(checked: Check) -> str:
+    def open_in(draws: Draws) -> str:
+        checked = check_given(draws, quantities)
         return open_question(checked.psis, checked.log_ratios, checked.values)
 
     _, seconds = require_num_draws(num_draws, budget)
-    checked, notes = draw_enough(first, num_draws, seconds, open_in)
+    draws, notes = draw_enough(first, num_draws, seconds, open_in)
+    checked = check_given(draws, quantities, chains, seed or 0, seconds)
     return replace(checked, notes=(*checked.notes, *notes))
 
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import Literal
 
+from vicheck.judging.chains import evidence_of_chains
 from vicheck.judging.cutoffs import (
     KHAT_GROWTH,
     MAX_ITERATE_MCSE,
@@ -36,6 +37,7 @@ from vicheck.judging.psis import evidence_of_ratios
 from vicheck.remedies.ladder import AFTER_CHECK, applicable
 from vicheck.remedies.remedy import joined
 from vicheck.remedies.situations import CheckSituation
+from vicheck.results.chains import ShortChains
 from vicheck.results.convergence import Convergence, PooledModes
 from vicheck.results.psis import PsisResult
 from vicheck.results.status import FitStatus
@@ -49,13 +51,15 @@ def judge_check(
     khat_growth: dict[int, float],
     convergence: Convergence | None,
     pooled: PooledModes | None,
+    chains: ShortChains | None = None,
 ) -> Verdict:
     """Turn everything a check has found into a verdict.
 
     The level is that of khat (see `judge_psis`), but ``unreliable`` when the fit is no
     approximation of anything, or when another mode, which khat cannot see, holds part of the
-    posterior. What to do depends on whether the fit has converged: if not, keep optimising; if it
-    has, change the family or the parametrization.
+    posterior, or when short chains leave its weighted draws; and no better than ``usable`` when
+    they leave plain ones. What to do depends on whether the fit has converged: if not, keep
+    optimising; if it has, change the family or the parametrization.
 
     Parameters
     ----------
@@ -68,11 +72,14 @@ def judge_check(
         known whether it has converged.
     pooled
         The mixture of all optima, when there are several.
+    chains
+        Where short chains have led, if any were run.
     """
     evidence = [
         *evidence_of_ratios(result),
         *_growth(khat_growth),
         *_modes(pooled, result.threshold),
+        *evidence_of_chains(chains),
         *_convergence(convergence),
     ]
     decider, level = decide(evidence)

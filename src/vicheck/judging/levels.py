@@ -19,7 +19,9 @@ LEVELS: dict[str, Level] = {
     "no-approximation": "unreliable",
     "mode-missed": "unreliable",
     "modes-uncertain": "unreliable",
+    "chains-drift-weighted": "unreliable",
     "khat-usable": "usable",
+    "chains-drift": "usable",
     "khat-constant": "good",
     "khat-good": "good",
     # Fits to many simulated datasets.

@@ -29,7 +29,7 @@ class Question:
         return Answer("yes", yes) if yes and not unknown else Answer("unknown", unknown)
 
 
-_SPOILT = ("no-approximation", "mode-missed")
+_SPOILT = ("no-approximation", "mode-missed", "chains-drift-weighted")
 _DOUBTFUL = ("khat-undefined", "khat-few-draws", "modes-uncertain")
 
 QUESTIONS = {
@@ -50,6 +50,7 @@ QUESTIONS = {
             "khat-high",
             *_SPOILT,
             "khat-usable",
+            "chains-drift",
             "bias-found",
             "asymmetric",
             "wrong-scale",
@@ -64,6 +65,11 @@ QUESTIONS = {
         yes=("khat-good", "khat-constant", "khat-usable", "khats-low"),
     ),
     "elsewhere": Question(yes=("mode-missed", "modes-uncertain", "other-optimum")),
+    "chains_agree": Question(
+        no=("chains-drift", "chains-drift-weighted"),
+        unknown=("chains-undecided",),
+        yes=("chains-agree",),
+    ),
 }
 """The fields of `vicheck.results.verdict.Verdict` that are answers."""
 

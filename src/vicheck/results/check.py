@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.results.chains import ShortChains
 from vicheck.results.check_archive import RECORDS, load_fields, save_fields
 from vicheck.results.convergence import Convergence, PooledModes
 from vicheck.results.estimates import Divergences, Measure, Predictive
@@ -52,6 +53,9 @@ class Check:
     """For a fit of vicheck's own: whether the solver has found its optimum."""
     pooled: PooledModes | None = None
     """When other starts have settled elsewhere: the mixture of all optima."""
+    chains: ShortChains | None = None
+    """Where short chains have led from the draws, when they were run: a lower bound of the error of
+    each quantity, with a sign."""
     predictive: Predictive | None = None
     """When test data was given."""
     title: str = ""
@@ -92,7 +96,7 @@ class Check:
         """The findings and their summary; ``str`` gives the sentence."""
         from vicheck.judging import judge_check
 
-        return judge_check(self.psis, self.khat_growth, self.convergence, self.pooled)
+        return judge_check(self.psis, self.khat_growth, self.convergence, self.pooled, self.chains)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -121,9 +125,12 @@ class Check:
 
         One row for each quantity. ``mcse`` is the error of ``psis_mean``, ``shift`` is PSIS minus
         VI in sds of the posterior, ``khat`` governs the error of this quantity's mean, and ``use``
-        is "vi", "psis" or "neither". Computed when first asked for.
+        is "vi", "psis" or "neither". Where short chains were run, ``drift`` is how far the mean has
+        moved from where they began, in posterior sds, and ``drift_error`` its standard error: from
+        the weighted mean where khat is below its threshold, from that of q elsewhere. Computed when
+        first asked for.
         """
-        from vicheck.checking.moments import moments_table, unknown_moments
+        from vicheck.checking.moments import moments_table, unknown_moments, with_drift
         from vicheck.judging import misses_a_mode
 
         if not len(self.values):
@@ -132,6 +139,8 @@ class Check:
         table = moments_table(self.values, log_ratios, self._psis_of_kept, self.names)
         if misses_a_mode(self.pooled, self.psis.threshold):
             table["use"] = "neither"
+        if self.chains is not None:
+            table = with_drift(table, self.chains)
         for name, column in self.extra.items():
             table[name] = [column.get(row, np.nan) for row in table.index]
             if name == "ref_sd":  # the errors of the means, in sds of the reference

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.results.archive import ArchiveFormat, Arrays
+from vicheck.results.chains import ShortChains
 from vicheck.results.convergence import Convergence, PooledModes
 from vicheck.results.estimates import Predictive
 from vicheck.results.provenance import Provenance
@@ -21,7 +22,7 @@ __all__ = ["RECORDS", "load_fields", "save_fields"]
 
 _DIMS = {"log_p": 1, "log_q": 1, "values": 2, "elbo_trace": 1}
 """The arrays, and how many dimensions they have."""
-RECORDS = ("convergence", "pooled", "predictive", "provenance")
+RECORDS = ("convergence", "pooled", "chains", "predictive", "provenance")
 """Fields of a check that hold a record or nothing."""
 
 
@@ -40,6 +41,7 @@ class _Description(Record):
     pooled: PooledModes | None
     predictive: Predictive | None
     provenance: Provenance | None
+    chains: ShortChains | None = None
 
 
 _FORMAT = ArchiveFormat("check", 2, _Description)
@@ -88,6 +90,8 @@ def _require_fitting(description: _Description, arrays: Arrays) -> None:
         masses, locations = description.pooled.masses, description.pooled.locations
         if masses.ndim != 1 or locations.ndim != 2 or not 0 < len(masses) == len(locations):
             raise ValueError("its modes have no mass and place each")
+    if description.chains is not None and not description.chains.fits(description.names):
+        raise ValueError("its chains are not those of its quantities")
     if description.convergence is not None and description.convergence.gradient_trace.ndim != 1:
         raise ValueError("its gradient_trace is no vector")
 

@@ -83,6 +83,8 @@ class Verdict(Record):
     elsewhere: Answer = Answer()
     """Was part of the posterior found away from q? Unknown where nothing was found, too: a verdict
     does not know how thoroughly the optima were searched."""
+    chains_agree: Answer = Answer()
+    """Do short chains stay where q, or its weighted draws, are? Unknown where none were run."""
 
     @property
     def code(self) -> str:
