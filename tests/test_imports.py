@@ -82,7 +82,7 @@ THIRD_PARTY = {
     "quantities": {"jax", "numpy"},
     "stats": {"numba", "numpy", "pandas", "scipy"},
     "evaluation": {"jax", "numpy"},
-    "judging": {"pandas"},
+    "judging": {"numpy", "pandas"},
     "vi": {"equinox", "jax", "numpy", "numpyro", "optax", "scipy"},
     "nuts": {"jax", "numpy", "numpyro", "scipy"},
     "chains": {"numpy"},

@@ -52,8 +52,10 @@ _TARGET = 0.75
 """Acceptance that the step size is adapted to; between 0.65 and 0.8 costs differ little."""
 _PILOTS = 32
 """Chains that the step size is found with where gradients are dear."""
-_SMALLEST, _LARGEST, _HALVINGS = 2.0**-20, 2.0**12, 4
-"""Bounds of the step size, in sds of q, and how often its interval is halved."""
+_SMALLEST, _LARGEST = 2.0**-20, 2.0**12
+"""Bounds of the step size, in sds of q."""
+_FIRST_STEPS = 4
+"""Steps of a chain after which its surroundings are those that the step size has to suit."""
 _JITTER = 0.4
 """Part of the step size by which it may be shorter, at random, in each chain and step."""
 
@@ -225,8 +227,8 @@ def run_chains(
 ) -> Ends | None:
     """Run one chain from each start.
 
-    The step size is adapted once, on trajectories that start where the chains do and are thrown
-    away, and stays as it is. All chains take the same number of leapfrog steps, at random anew for
+    The step size is adapted once, on chains that start at the same points and are thrown away, and
+    stays as it is. All chains take the same number of leapfrog steps, at random anew for
     each step of the chain; the lengths of these differ from chain to chain.
 
     Parameters
@@ -302,9 +304,29 @@ class _Clock:
 def _adapted(
     evaluate: Evaluate, state: _State, roots: Roots, leapfrogs: int, rng: np.random.Generator
 ) -> float:
-    """Return the step size with which trajectories from here are accepted as often as they should.
+    """Return the step size with which chains are accepted as often as they should.
 
-    They are tried with the same random numbers, so that acceptance falls as the step size grows.
+    Where they begin it is found roughly, and once they have moved a little, closely: draws of a q
+    that is too narrow, or misses the neck of a funnel, know nothing of where chains will go.
+    """
+    rough = _searched(evaluate, state, roots, 1.0, 1, leapfrogs, rng)
+    for _ in range(_FIRST_STEPS):
+        state, _ = _step(evaluate, state, roots, rough, leapfrogs, rng)
+    return _searched(evaluate, state, roots, rough, 3, leapfrogs, rng)
+
+
+def _searched(
+    evaluate: Evaluate,
+    state: _State,
+    roots: Roots,
+    step_size: float,
+    halvings: int,
+    leapfrogs: int,
+    rng: np.random.Generator,
+) -> float:
+    """Return a step size by doubling or halving a first one, and closing in on what lies between.
+
+    All are tried with the same random numbers, so that acceptance falls as the step size grows.
     """
     seed = int(rng.integers(2**63))
 
@@ -313,7 +335,6 @@ def _adapted(
         _, probability = _step(evaluate, state, roots, step_size, leapfrogs, again)
         return bool(probability.mean() < _TARGET)
 
-    step_size = 1.0
     too_long = is_too_long(step_size)
     factor = 0.5 if too_long else 2.0
     while _SMALLEST < step_size < _LARGEST:
@@ -321,10 +342,10 @@ def _adapted(
         if is_too_long(step_size) != too_long:
             break
     low, high = sorted((step_size, step_size / factor))
-    for _ in range(_HALVINGS):
-        middle = np.sqrt(low * high)
+    for _ in range(halvings):
+        middle = float(np.sqrt(low * high))
         low, high = (low, middle) if is_too_long(middle) else (middle, high)
-    return float(low)
+    return low
 
 
 def _step(

@@ -35,6 +35,8 @@ LEAST_CHAINS = 32
 """With fewer, nothing is known of errors."""
 _POOL = 2**23
 """Numbers in the noise of the draws among which weighted starts are chosen."""
+_BLOCK = 2**22
+"""Numbers that are worked on at a time."""
 _DRAWS_FOR_ROOTS = 4096
 """Draws from which the covariance of q is estimated where it has to be."""
 _STREAM = (0, 17)
@@ -64,7 +66,7 @@ class _Witness:
     """Quantities at draws of q, shape ``(S, Q)``."""
     psis: PsisResult
     log_weights: Floats
-    """Of the same draws."""
+    """Of the first of these draws: those among which weighted starts are chosen."""
     z_of: Callable[[Rows], Floats]
     """Returns draws of q by their numbers."""
     values_at: Callable[[Floats], Floats]
@@ -100,7 +102,7 @@ def chains_of_fit(
     witness = _Witness(
         model=model,
         names=reported.drawn_names,
-        values=drawn.values[:pool],
+        values=drawn.values,
         psis=smoothed,
         log_weights=smoothed.log_weights[:pool],
         z_of=z_of,
@@ -255,13 +257,12 @@ def _summary(witness: _Witness, rows: Rows, weighted: bool, ends: Ends) -> Short
     count = len(kept)
     starts = witness.values[kept]
     with np.errstate(all="ignore"):  # where something is not finite, nothing is known
-        equal = np.full(len(witness.values), 1.0 / len(witness.values))
-        of_q = of_starts = _known(equal, witness.values)
+        of_q = of_starts = _known(np.ones(len(witness.values)), witness.values)
         inflation = 1.0
         if weighted:
             weights = np.exp(witness.log_weights - witness.log_weights.max())
             weights /= weights.sum()
-            of_starts = _known(weights, witness.values)
+            of_starts = _known(weights, witness.values[: len(weights)])
             # Chains from the same draw share their luck, and draws may count for few.
             inflation = float(np.sqrt(1.0 + count * np.square(weights).sum()))
         start_sd, end_sd = (_sd(each) for each in (starts, ends.values))
@@ -290,13 +291,17 @@ def _summary(witness: _Witness, rows: Rows, weighted: bool, ends: Ends) -> Short
 
 
 def _known(weights: Floats, values: Floats) -> Known:
-    """Return the weighted mean of draws and its error; draws without weight count for nothing."""
-    mean, square = np.empty((2, values.shape[1]))
-    for column in range(values.shape[1]):  # one by one: there may be a gigabyte of them
-        counted = np.where(weights == 0.0, 0.0, values[:, column])
-        mean[column] = weights @ counted
-        square[column] = np.square(weights * (counted - mean[column])).sum()
-    return Known(mean, np.sqrt(square))
+    """Return weighted means of draws and their errors; what has no weight counts for nothing."""
+    counts = weights > 0.0
+    weights = weights[counts] / weights.sum()
+    width = max(1, _BLOCK // max(1, len(values)))
+    parts = []
+    for start in range(0, values.shape[1], width):
+        block = values[counts, start : start + width]
+        mean = weights @ block
+        parts.append((mean, np.sqrt(np.square(weights) @ np.square(block - mean))))
+    mean, error = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return Known(mean, error)
 
 
 def _sd(values: Floats) -> Floats:
