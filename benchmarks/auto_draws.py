@@ -167,8 +167,8 @@ def check_fits() -> list[dict[str, Any]]:
         fit = vicheck.fit(model)
         runs, flips, uses = [], 0, 0
         for seed in range(SEEDS):
-            early = vicheck.check(fit, num_draws="auto", seed=seed)
-            full = vicheck.check(fit, num_draws=MOST_DRAWS, seed=seed)
+            early = vicheck.check(fit, num_draws="auto", seed=seed, chains=False)
+            full = vicheck.check(fit, num_draws=MOST_DRAWS, seed=seed, chains=False)
             size = early.psis.num_draws
             runs.append((size, early.verdict.level, full.verdict.level))
             if size < FULL_RUN:

@@ -28,6 +28,7 @@ ALLOWED = {
     # What finds approximations, and other people's.
     "vi": {"draws", "errors", "evaluation", "model", "results", "runtime"},
     "nuts": {"errors", "model", "results", "runtime"},
+    "chains": {"vi"},
     "remedies": {"errors", "results", "stats", "vi"},
     "adapters": {
         "draws", "errors", "evaluation", "files", "model", "plain_text", "results", "runtime",
@@ -38,8 +39,8 @@ ALLOWED = {
     "report": {"errors", "files", "judging", "plain_text", "plots", "results"},
     # The paths.
     "checking": {
-        "adapters", "draws", "errors", "evaluation", "judging", "model", "nuts", "quantities",
-        "results", "runtime", "stats", "vi",
+        "adapters", "chains", "draws", "errors", "evaluation", "judging", "model", "nuts",
+        "quantities", "results", "runtime", "stats", "vi",
     },
     "calibration": {
         "adapters", "draws", "errors", "evaluation", "files", "judging", "model",
@@ -84,6 +85,7 @@ THIRD_PARTY = {
     "judging": {"numpy", "pandas"},
     "vi": {"equinox", "jax", "numpy", "numpyro", "optax", "scipy"},
     "nuts": {"jax", "numpy", "numpyro", "scipy"},
+    "chains": {"numpy"},
     "remedies": set(),
     "adapters": {
         "arviz_base",

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 import vicheck
+from vicheck.results.chains import Drift, ShortChains
 from vicheck.results.convergence import Convergence, GradientTest, PooledModes
 from vicheck.results.estimates import Measure
 from vicheck.results.modes import ModeSearch
@@ -88,3 +89,34 @@ def pooled(missed, khat=0.2):
         shift=np.array([10.0 * missed, 0.0]),
         growth=np.array([0.5 * np.log1p(100.0 * missed * (1.0 - missed)), 0.0]),
     )
+
+
+def drift(shift=0.0, growth=0.0, error=0.02):
+    """Return how far two quantities have moved: the first not at all, the second as said."""
+    sizes = np.array([[0.0, shift], [0.0, growth]])
+    p_values = np.where(sizes == 0.0, 1.0, 1e-9)
+    errors = np.full(2, error)
+    return Drift(sizes[0], errors, p_values[0], sizes[1], errors, p_values[1])
+
+
+def chains(from_starts=None, from_q=None, **changes):
+    """Return chains that have moved nothing but what is said."""
+    from_starts = drift() if from_starts is None else from_starts
+    options = {
+        "names": ("a", "tau"),
+        "starts": "weighted",
+        "num_chains": 1024,
+        "num_left_out": 0,
+        "num_steps": 32,
+        "num_gradients": 128,
+        "step_size": 1.0,
+        "acceptance": 0.75,
+        "start_mean": np.zeros(2),
+        "start_sd": np.ones(2),
+        "end_mean": from_starts.shift,
+        "end_sd": np.exp(from_starts.growth),
+        "from_starts": from_starts,
+        "from_q": from_starts if from_q is None else from_q,
+        "rhat": np.ones(2),
+    }
+    return ShortChains(**(options | changes))

@@ -10,7 +10,16 @@ import pytest
 
 import vicheck
 from tests.calibration.made import calibration
-from tests.judging.situations import ended, pooled, psis_of, psis_of_shape, ratios, searched
+from tests.judging.situations import (
+    chains,
+    drift,
+    ended,
+    pooled,
+    psis_of,
+    psis_of_shape,
+    ratios,
+    searched,
+)
 from vicheck.judging import judge_check
 from vicheck.judging.findings import CATALOGUE
 from vicheck.judging.levels import LEVELS
@@ -48,6 +57,14 @@ MODES = {
 MISSED = ("mode-missed", "modes-uncertain", "mode-beyond-reach")
 ELSEWHERE = {"none": "unknown", "search-unfinished": "unknown", "no-other-mode": "no"}
 
+CHAINS = {
+    "none": None,
+    "chains-agree": chains(),
+    "chains-undecided": chains(acceptance=0.1),
+    "chains-drift": chains(from_q=drift(0.5)),
+    "chains-drift-weighted": chains(drift(0.5)),
+}
+
 # What decides, by khat (rows), for a fit that is an approximation and one that is not, without and
 # with a mode that it misses.
 DECIDES = {
@@ -74,6 +91,8 @@ MEANS = {
     "mode-missed": "unreliable",
     "modes-uncertain": "unreliable",
     "mode-beyond-reach": "unreliable",
+    "chains-drift": "usable",
+    "chains-drift-weighted": "unreliable",
 }
 
 ANSWERS = {
@@ -98,19 +117,26 @@ CLOSE = {
 }
 
 
+@pytest.mark.parametrize("short", CHAINS)
 @pytest.mark.parametrize(("khat", "fit", "modes"), list(itertools.product(RATIOS, FITS, MODES)))
-def test_every_combination(khat, fit, modes):
-    verdict = judge_check(RATIOS[khat], {}, FITS[fit], *MODES[modes])
+def test_every_combination(khat, fit, modes, short):
+    verdict = judge_check(RATIOS[khat], {}, FITS[fit], *MODES[modes], chains=CHAINS[short])
     missed = modes in MISSED
     expected = DECIDES[khat][2 * (fit == "no-approximation") + missed]
     expected = modes if expected == "the mode" else expected
+    # Chains outweigh a khat that is not high: of weighted draws any, of plain ones a good one.
+    overruled = {
+        "chains-drift": ("khat-good", "khat-constant"),
+        "chains-drift-weighted": ("khat-good", "khat-constant", "khat-usable"),
+    }
+    expected = short if expected in overruled.get(short, ()) else expected
     if expected in ("khat-good", "khat-constant") and ANSWERS[fit] == "no":
         expected = fit  # what has not converged is not good
     assert verdict.decided_by == expected
     assert verdict.level == MEANS[expected]
 
     codes = [finding.code for finding in verdict.findings]
-    assert {khat, fit, modes} - {"none"} <= set(codes)
+    assert {khat, fit, modes, short} - {"none"} <= set(codes)
     assert len(set(codes)) == len(codes)
     (decider,) = [finding for finding in verdict.findings if finding.code == expected]
     assert verdict.sentence == decider.sentence
@@ -121,15 +147,24 @@ def test_every_combination(khat, fit, modes):
 
     assert str(verdict.converged) == ANSWERS[fit]
     assert {fit} - {"none"} <= set(verdict.converged.because) <= set(codes)
-    spoilt = fit == "no-approximation" or modes in ("mode-missed", "mode-beyond-reach")
+    spoilt = (
+        fit == "no-approximation"
+        or modes in ("mode-missed", "mode-beyond-reach")
+        or short == "chains-drift-weighted"
+    )
     close, works = CLOSE[khat]
     if spoilt:
         close = works = "no"
-    elif modes == "modes-uncertain":
+    if short == "chains-drift":
+        close = "no"
+    if not spoilt and modes == "modes-uncertain":
         close, works = (each if each == "no" else "unknown" for each in (close, works))
     assert (str(verdict.close), str(verdict.weights_work)) == (close, works)
     assert str(verdict.elsewhere) == ELSEWHERE.get(modes, "yes")
     assert verdict.elsewhere.because == (() if modes == "none" else (modes,))
+    agree = {"chains-agree": "yes", "chains-drift": "no", "chains-drift-weighted": "no"}
+    assert str(verdict.chains_agree) == agree.get(short, "unknown")
+    assert verdict.chains_agree.because == (() if short == "none" else (short,))
 
 
 def every_verdict():
@@ -138,6 +173,7 @@ def every_verdict():
         judge_check(result, {}, fit, *modes)
         for result, fit, modes in itertools.product(RATIOS.values(), FITS.values(), MODES.values())
     )
+    yield from (judge_check(RATIOS["khat-good"], {}, None, None, each) for each in CHAINS.values())
     zeros = np.random.default_rng(1).normal(size=1000)
     zeros[:3] = -np.inf
     yield vicheck.judge_psis(vicheck.psis(zeros))

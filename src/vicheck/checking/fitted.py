@@ -21,6 +21,7 @@ from vicheck.stats.growth import khat_growth
 from vicheck.stats.tail_lengths import judged_psis
 
 if TYPE_CHECKING:
+    from vicheck.checking.chained import Chains
     from vicheck.evaluation import Evaluated
     from vicheck.quantities import Quantities, Spec
     from vicheck.results.fit import Fit
@@ -40,8 +41,10 @@ def check_fit(
     seed: int,
     budget: float,
     executor: Executor | None,
+    chains: Chains = None,
 ) -> Check:
     """Check a fit of vicheck's own; the reference is named in its provenance, and not used."""
+    from vicheck.checking.chained import chains_of_fit
     from vicheck.evaluation import Evaluation
     from vicheck.model import double_precision
     from vicheck.quantities import reported_quantities
@@ -68,14 +71,17 @@ def check_fit(
         drawn, notes = draw_enough(evaluation.first, num_draws, budget, open_in)
         convergence = convergence_of(fit, seed)
         mixture = pooled(len(drawn.log_q))
-    log_ratios = _log_ratios(drawn)
-    smoothed = judged_psis(log_ratios)
+        log_ratios = _log_ratios(drawn)
+        smoothed = judged_psis(log_ratios)
+        short, left_out = chains_of_fit(
+            fit.model, fit.q, reported, evaluation, drawn, smoothed, seed, budget, chains
+        )
     predictive = None
     if test_data is not None:
         from vicheck.checking.prediction import predictive_density
 
         predictive = predictive_density(fit.model, fit.q, test_data, seed=seed)
-    typed = _typed(quantities, reference, test_data)
+    typed = _typed(quantities, reference, test_data, chains)
     return Check(
         log_p=drawn.log_p,
         log_q=drawn.log_q,
@@ -87,11 +93,12 @@ def check_fit(
         convergence=convergence,
         pooled=mixture,
         modes=fit.solution.search,
+        chains=short,
         predictive=predictive,
         title=f"{fit.family} fit of {fit.model.dim} parameters ({fit.solver})",
         elbo_trace=fit.solution.elbo_trace,
         provenance=provenance_of(fit, len(log_ratios), seed, typed),
-        notes=(*notes, *_notes_on(fit), *nan_notes(drawn.values, reported.drawn_names)),
+        notes=(*notes, *left_out, *_notes_on(fit), *nan_notes(drawn.values, reported.drawn_names)),
         seconds=fit.seconds + time.perf_counter() - start,
         model=fit.model,
         q=fit.q,
@@ -188,7 +195,9 @@ def _notes_on(fit: Fit) -> tuple[str, ...]:
     )
 
 
-def _typed(quantities: Spec | None, reference: Any, test_data: Any) -> dict[str, str]:
+def _typed(
+    quantities: Spec | None, reference: Any, test_data: Any, chains: Chains
+) -> dict[str, str]:
     """Return further arguments of a check as they would be typed."""
     arguments = {"reference": "reference"} if reference is not None else {}
     if test_data is not None:
@@ -196,4 +205,6 @@ def _typed(quantities: Spec | None, reference: Any, test_data: Any) -> dict[str,
     if quantities is not None:
         named = not isinstance(quantities, Mapping)
         arguments["quantities"] = repr(list(quantities)) if named else "quantities"
+    if chains is not None:
+        arguments["chains"] = repr(chains)
     return arguments

@@ -15,6 +15,7 @@ from vicheck.stats.growth import khat_growth
 from vicheck.stats.tail_lengths import judged_psis
 
 if TYPE_CHECKING:
+    from vicheck.checking.chained import Chains
     from vicheck.draws import Draws
     from vicheck.model import Model
     from vicheck.quantities import Spec
@@ -24,8 +25,21 @@ __all__ = ["check_given", "nan_notes", "quantities_of_draws"]
 Floats = NDArray[np.float64]
 
 
-def check_given(draws: Draws, quantities: Spec | None, num_starts: int = 1, seed: int = 0) -> Check:
-    """Check draws that are there already, and search for modes that they do not reach."""
+def check_given(
+    draws: Draws,
+    quantities: Spec | None,
+    *,
+    chains: Chains = False,
+    num_starts: int = 1,
+    seed: int = 0,
+    budget: float = np.inf,
+) -> Check:
+    """Check draws that are there already.
+
+    Where their model is known, modes that they do not reach are searched for, and short chains may
+    be run from them.
+    """
+    from vicheck.checking.chained import chains_of_draws
     from vicheck.checking.modes import search_beside
     from vicheck.quantities import unique_labels
 
@@ -39,6 +53,9 @@ def check_given(draws: Draws, quantities: Spec | None, num_starts: int = 1, seed
         log_ratios = draws.log_p - draws.log_q
     smoothed = judged_psis(log_ratios)
     search, pooled = search_beside(draws, num_starts, seed)
+    short, left_out = chains_of_draws(
+        draws, values, names, quantities, smoothed, seed, budget, chains
+    )
     return Check(
         log_p=draws.log_p,
         log_q=draws.log_q,
@@ -49,8 +66,9 @@ def check_given(draws: Draws, quantities: Spec | None, num_starts: int = 1, seed
         khat_growth=khat_growth(log_ratios, smoothed).to_dict(),
         pooled=pooled,
         modes=search,
+        chains=short,
         title=draws.title,
-        notes=(*draws.notes, *nan_notes(values, names)),
+        notes=(*draws.notes, *left_out, *nan_notes(values, names)),
         unnormalized=draws.unnormalized,
         elbo_trace=draws.elbo_trace,
         provenance=Provenance(

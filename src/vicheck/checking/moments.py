@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.judging import choose_estimate
+from vicheck.judging import choose_estimate, drifting
+from vicheck.results.chains import ShortChains
 from vicheck.results.psis import PsisResult
 from vicheck.stats.estimates import importance_log_weights, plain_log_weights
 from vicheck.stats.moments import Moments, weighted_moments
@@ -16,7 +17,7 @@ from vicheck.stats.unseen import error_with_tail
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COLUMNS", "moments_table", "unknown_moments", "worst_first"]
+__all__ = ["COLUMNS", "moments_table", "unknown_moments", "with_drift", "worst_first"]
 
 Floats = NDArray[np.float64]
 
@@ -87,6 +88,17 @@ def unknown_moments(names: tuple[str, ...]) -> pd.DataFrame:
 
     table = pd.DataFrame(np.nan, pd.Index(names), list(COLUMNS[:-1]))
     return table.assign(use="neither")
+
+
+def with_drift(table: pd.DataFrame, chains: ShortChains) -> pd.DataFrame:
+    """Return the table with the drift of short chains, and without estimates that drift away."""
+    table = table.assign(drift=chains.drift, drift_error=chains.drift_error)
+    means, sds = drifting(chains.from_starts, chains.num_chains)
+    contradicted = means | sds
+    if chains.starts == "q":  # of weighted estimates these chains say nothing
+        contradicted &= (table["use"] == "vi").to_numpy()
+    table.loc[contradicted, "use"] = "neither"
+    return table
 
 
 def worst_first(table: pd.DataFrame) -> pd.DataFrame:

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from vicheck.checking.chained import Chains, require_chains
 from vicheck.checking.enough import (
+    BUDGET,
     NumDraws,
     draw_enough,
     open_question,
@@ -21,7 +23,6 @@ from vicheck.checking.enough import (
 )
 from vicheck.checking.fitted import check_fit
 from vicheck.checking.given import check_given
-from vicheck.checking.modes import search_beside
 from vicheck.draws import Draws, as_numbers
 from vicheck.errors import refuse_unused, require_count
 from vicheck.results.check import Check
@@ -57,6 +58,7 @@ def check(
     budget: float | None = None,
     executor: Executor | None = None,
     num_starts: int | None = None,
+    chains: Chains = None,
 ) -> Check:
     """Find out whether an approximation can be trusted.
 
@@ -99,6 +101,13 @@ def check(
     num_starts
         Starts of the search for modes that draws made elsewhere do not reach, where their model is
         known; 48 by default, 1 for no search. A fit by `vicheck.fit` has searched already.
+    chains
+        Whether to run short chains: a few dozen steps of Hamiltonian Monte Carlo from about a
+        thousand draws of q, weighted where khat is below its threshold. How far a quantity moves is
+        a lower bound of its error, with a sign, also where khat is of no use. By default they are
+        run where there is a model and they cost no more than about a second or the check itself;
+        True runs them in any case, a number says how many, and False none. See
+        `vicheck.results.chains.ShortChains`.
 
     Returns
     -------
@@ -129,25 +138,30 @@ def check(
     _require_reference(reference)
     if num_starts is not None:
         require_count("num_starts", num_starts, 1)
+    chains = require_chains(chains)
     if isinstance(what, Fit):
         refuse_unused({"num_starts": num_starts}, "a fit by vicheck.fit, which takes it")
         checked = check_fit(
-            what, number, quantities, reference, test_data, seed or 0, seconds, executor
+            what, number, quantities, reference, test_data, seed or 0, seconds, executor, chains
         )
         return checked if reference is None else _with_truth(checked, reference)
     of_drawing = {"num_draws": num_draws, "seed": seed, "budget": budget, "executor": executor}
     if _is_saved(what):
         rest = {"quantities": quantities, "reference": reference, "test_data": test_data}
-        unused = {**of_drawing, **rest, "num_starts": num_starts}
+        unused = {**of_drawing, **rest, "num_starts": num_starts, "chains": chains}
         refuse_unused(unused, f"{what}, a saved check")
         return Check.load(what)
     refuse_unused({"test_data": test_data}, "a fit that was made elsewhere")
     if isinstance(what, Draws):
         refuse_unused(of_drawing, "draws that are there already")
-        checked = check_given(what, quantities, num_starts or NUM_STARTS)
+        checked = check_given(
+            what, quantities, chains=chains, num_starts=num_starts or NUM_STARTS, budget=seconds
+        )
     else:
         refuse_unused({"executor": executor}, "a fit that was made elsewhere")
-        checked = _check_elsewhere(what, number, budget, seed, quantities, num_starts or NUM_STARTS)
+        checked = _check_elsewhere(
+            what, number, budget, seed, quantities, chains, num_starts or NUM_STARTS
+        )
     return checked if reference is None else _with_truth(checked, reference)
 
 
@@ -215,6 +229,7 @@ def _check_elsewhere(
     budget: float | None,
     seed: int | None,
     quantities: Spec | None,
+    chains: Chains,
     num_starts: int,
 ) -> Check:
     """Check a fit of another library, or draws in a file."""
@@ -224,18 +239,24 @@ def _check_elsewhere(
         if budget is not None:
             refuse_unused({"budget": budget}, 'anything but num_draws="auto" and fits by vicheck')
         number: Any = num_draws
-        return check_given(draws_of(what, number, seed), quantities, num_starts, seed or 0)
+        draws = draws_of(what, number, seed)
+        return check_given(
+            draws, quantities, chains=chains, num_starts=num_starts, seed=seed or 0, budget=BUDGET
+        )
 
-    def first(number: int, go_on: Callable[[int], bool] | None) -> Check:
-        return check_given(draws_of(what, number, seed), quantities)
+    def first(number: int, go_on: Callable[[int], bool] | None) -> Draws:
+        return draws_of(what, number, seed)
 
-    def open_in(checked: Check) -> str:
+    def open_in(draws: Draws) -> str:
+        checked = check_given(draws, quantities)
         return open_question(checked.psis, checked.log_ratios, checked.values)
 
     _, seconds = require_num_draws(num_draws, budget)
-    checked, notes = draw_enough(first, num_draws, seconds, open_in)
-    search, pooled = search_beside(draws_of(what, 1000, seed), num_starts, seed or 0)
-    return replace(checked, notes=(*checked.notes, *notes), modes=search, pooled=pooled)
+    draws, notes = draw_enough(first, num_draws, seconds, open_in)
+    checked = check_given(
+        draws, quantities, chains=chains, num_starts=num_starts, seed=seed or 0, budget=seconds
+    )
+    return replace(checked, notes=(*checked.notes, *notes))
 
 
 def _with_truth(checked: Check, reference: Reference) -> Check:

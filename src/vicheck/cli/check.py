@@ -94,6 +94,14 @@ def _check(
             help="How long draws may take, unless their number is given. [default: 120]",
         ),
     ] = None,
+    chains: Annotated[
+        bool | None,
+        typer.Option(
+            "--chains/--no-chains",
+            help="Run short chains from the draws as a further witness, or not. [default: where "
+            "they cost no more than the check]",
+        ),
+    ] = None,
     seed: Seed = 0,
     as_json: AsJson = False,
     report: Report = None,
@@ -107,7 +115,7 @@ def _check(
             _refuse_fitting_options(context, what)
             checked = _check_file(what)
         else:
-            options = {"num_draws": number, "budget": budget, "seed": seed}
+            options = {"num_draws": number, "budget": budget, "seed": seed, "chains": chains}
             checked = _run(what, data, observed, family, solver, options, show_status)
     answer(checked, as_json=as_json, report=report, save=save)
 
@@ -131,7 +139,7 @@ def _number_of_draws(
 
 
 def _refuse_fitting_options(context: typer.Context, path: str) -> None:
-    for name in ("data", "observed", "family", "solver", "draws", "budget", "seed"):
+    for name in ("data", "observed", "family", "solver", "draws", "budget", "chains", "seed"):
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             sentence = f"--{name} goes with a model, but {path} is a fit, not a model"

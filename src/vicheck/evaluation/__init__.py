@@ -10,6 +10,8 @@ from vicheck.evaluation.chunks import (
     evaluate_in_chunks,
     log_densities,
     rows_in_chunks,
+    unconstrained,
+    values_at,
     values_of_draws,
 )
 from vicheck.evaluation.drawing import (
@@ -48,6 +50,8 @@ __all__ = [
     "kept_draws",
     "log_densities",
     "rows_in_chunks",
+    "unconstrained",
+    "values_at",
     "values_of_draws",
     "width_of",
 ]

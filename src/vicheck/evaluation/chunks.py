@@ -26,6 +26,8 @@ __all__ = [
     "log_densities",
     "one_ahead",
     "rows_in_chunks",
+    "unconstrained",
+    "values_at",
     "values_of_draws",
 ]
 
@@ -183,22 +185,52 @@ def values_of_draws(
     """Return quantities, shape ``(n, Q)``, at named draws of all parameters of a program."""
     num_draws = len(next(iter(theta.values())))
     width = sum(np.size(array) for array in theta.values()) // num_draws
-    size = chunk_size(num_draws, width)
-    _, values = evaluate_in_chunks(
-        rows_in_chunks(dict(theta), num_draws, size),
-        lambda rows, _: ((), _values_at((program, quantities), rows, data)),
-        num_draws,
-        size,
-        num_draws,
+    return _at_rows(
+        dict(theta), num_draws, width, lambda rows: _values_of((program, quantities), rows, data)
     )
-    return np.asarray(values, np.float64)
 
 
 @compiled()
-def _values_at(what: tuple[Program, Quantities], theta: Mapping[str, Any], data: Data) -> jax.Array:
+def _values_of(what: tuple[Program, Quantities], theta: Mapping[str, Any], data: Data) -> jax.Array:
     program, quantities = what
 
     def of_draw(one: Mapping[str, Any]) -> jax.Array:
         return quantities.at(program, None, program.unconstrain(one, data), data)
 
     return jax.vmap(of_draw)(theta)
+
+
+def values_at(program: Program, quantities: Quantities, z: Floats, data: Data) -> Floats:
+    """Return quantities, shape ``(n, Q)``, at points, shape ``(n, d)``."""
+    return _at_rows(
+        z, len(z), program.dim, lambda rows: _values_at((program, quantities), rows, data)
+    )
+
+
+@compiled("log_density", rarely=True)
+def _values_at(what: tuple[Program, Quantities], z: Any, data: Data) -> jax.Array:
+    program, quantities = what
+    return jax.vmap(lambda one: quantities.at(program, None, one, data))(z)
+
+
+def unconstrained(program: Program, theta: Mapping[str, Any], data: Data) -> Floats:
+    """Return the z, shape ``(n, d)``, of named draws of all parameters of a program."""
+    count = len(next(iter(theta.values())))
+    return _at_rows(
+        dict(theta), count, program.dim, lambda rows: _unconstrained(program, rows, data)
+    )
+
+
+@compiled(rarely=True)
+def _unconstrained(program: Program, theta: Mapping[str, Any], data: Data) -> jax.Array:
+    return jax.vmap(lambda one: program.unconstrain(one, data))(theta)
+
+
+def _at_rows(draws: Any, num_draws: int, width: int, evaluate: Callable[[Any], Any]) -> Floats:
+    """Return what is computed for each row of a tree of arrays."""
+    size = chunk_size(num_draws, width)
+    chunks = rows_in_chunks(draws, num_draws, size)
+    _, found = evaluate_in_chunks(
+        chunks, lambda rows, _: ((), evaluate(rows)), num_draws, size, num_draws
+    )
+    return np.asarray(found, np.float64)

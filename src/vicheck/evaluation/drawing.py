@@ -135,6 +135,14 @@ class Drawing:
         ]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
+    def noise_of(self, rows: NDArray[np.intp]) -> Floats:
+        """Return the noise of some draws, by their numbers, in that order."""
+        found = np.empty((len(rows), self.q.noise_dim))
+        for block in np.unique(rows // self.block).tolist():
+            here = rows // self.block == block
+            found[here] = self._noise_of_block(block)[rows[here] % self.block]
+        return found
+
     def num_shared(self, other: Drawing) -> int:
         """Return how many of the first draws are the same as those of a drawing of another number.
 
@@ -207,6 +215,11 @@ class Evaluation:
                     return None
         log_p, log_q = of_all.tree
         return Evaluated(log_p, log_q, of_kept.tree)
+
+    def noise_of(self, rows: NDArray[np.intp]) -> Floats:
+        """Return the noise of some of the draws that were asked for last, by their numbers."""
+        assert self._before is not None
+        return self._before[0].noise_of(rows)
 
     def _chunks(self, drawing: Drawing, begun: int) -> Iterable[tuple[Any, Any]]:
         if self._executor is not None:

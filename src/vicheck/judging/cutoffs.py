@@ -21,6 +21,9 @@ __all__ = [
     "DEPENDENT",
     "DRAWS_FOR_GOOD",
     "DRIFT",
+    "DRIFT_GROWTH",
+    "DRIFT_SHIFT",
+    "ENOUGH_CHAINS",
     "ENOUGH_DRAWS",
     "ENOUGH_EFFECTIVE",
     "ERRORS_AWAY",
@@ -28,6 +31,7 @@ __all__ = [
     "GOOD_BELOW",
     "KHAT_GROWTH",
     "KHAT_JUMP",
+    "LEAST_ACCEPTANCE",
     "LEAST_ARRIVED",
     "LEAST_DATASETS",
     "LEAST_DRAWS",
@@ -37,6 +41,7 @@ __all__ = [
     "MODE_GROWTH",
     "MODE_SHIFT",
     "MOST_KHATS_HIGH",
+    "MOST_MEMORY",
     "MOST_UNCONVERGED",
     "NO_APPROXIMATION",
     "ONE_DECIDES",
@@ -92,6 +97,17 @@ SMALL_SHIFT = 0.05
 """Correction of a mean, in sds, that makes no difference."""
 SMALL_GROWTH = 0.05
 """Correction of a log sd that makes no difference."""
+DRIFT_SHIFT = 0.1
+"""Drift of a mean along short chains, in sds, that is tolerated."""
+DRIFT_GROWTH = 0.1
+"""Relative change of an sd along short chains that is tolerated."""
+ENOUGH_CHAINS = 32
+"""With fewer short chains nothing is decided."""
+LEAST_ACCEPTANCE = 0.2
+"""Acceptance below which short chains have not gone anywhere."""
+MOST_MEMORY = 1.5
+"""Nested R-hat above which a quantity has hardly moved, so that no drift says little: more than
+half of its variance at the ends is that of the starts."""
 NO_APPROXIMATION = (
     FitStatus.AT_INFINITY,
     FitStatus.NOT_FINITE,

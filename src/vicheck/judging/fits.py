@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.judging.chains import evidence_of_chains
 from vicheck.judging.cutoffs import (
     ENOUGH_EFFECTIVE,
     ERRORS_AWAY,
@@ -62,6 +63,7 @@ from vicheck.judging.psis import evidence_of_ratios
 from vicheck.remedies.ladder import AFTER_CHECK, applicable
 from vicheck.remedies.remedy import joined
 from vicheck.remedies.situations import MISSED, CheckSituation
+from vicheck.results.chains import ShortChains
 from vicheck.results.convergence import Convergence, PooledModes
 from vicheck.results.modes import ModeSearch
 from vicheck.results.psis import PsisResult
@@ -79,15 +81,18 @@ def judge_check(
     convergence: Convergence | None,
     pooled: PooledModes | None,
     search: ModeSearch | None = None,
+    *,
     corrections: Mapping[str, Difference] | None = None,
     screening: Screening | None = None,
+    chains: ShortChains | None = None,
 ) -> Verdict:
     """Turn everything a check has found into a verdict.
 
     The level is that of khat (see `judge_psis`), but ``unreliable`` when the fit is no
     approximation of anything, or when another mode, which khat cannot see, holds part of the
-    posterior. What to do depends on whether the fit has converged: if not, keep optimising; if it
-    has, change the family or the parametrization.
+    posterior, or when short chains leave its weighted draws; and no better than ``usable`` when
+    they leave plain ones. What to do depends on whether the fit has converged: if not, keep
+    optimising; if it has, change the family or the parametrization.
 
     Parameters
     ----------
@@ -106,6 +111,8 @@ def judge_check(
         By how much the weights correct each quantity.
     screening
         What was seen of the draws themselves.
+    chains
+        Where short chains have led, if any were run.
     """
     evidence = [
         *_told_where(evidence_of_ratios(result), search),
@@ -113,6 +120,7 @@ def judge_check(
         *_plain(result, corrections or {}),
         *([] if result.tail_fits is not None else _growth(khat_growth)),
         *_modes(pooled, search, result.threshold),
+        *evidence_of_chains(chains),
         *_convergence(convergence),
     ]
     decider, level = decide(evidence)

@@ -26,9 +26,11 @@ LEVELS: dict[str, Level] = {
     "clipped-ratios": "none",
     "ratios-too-coarse": "none",
     "few-effective-draws": "unreliable",
+    "chains-drift-weighted": "unreliable",
     "not-pareto": "usable",
     "khat-usable": "usable",
     "plain-off": "usable",
+    "chains-drift": "usable",
     # What has not converged is not good, even where its draws are: its numbers will change.
     "not-converged": "usable",
     "gradient-not-zero": "usable",

@@ -29,7 +29,7 @@ class Question:
         return Answer("yes", yes) if yes and not unknown else Answer("unknown", unknown)
 
 
-_SPOILT = ("no-approximation", "mode-missed", "mode-beyond-reach")
+_SPOILT = ("no-approximation", "mode-missed", "mode-beyond-reach", "chains-drift-weighted")
 _DOUBTFUL = (
     "khat-undefined",
     "khat-few-draws",
@@ -61,6 +61,7 @@ QUESTIONS = {
             "khat-usable",
             "plain-off",
             "few-effective-draws",
+            "chains-drift",
             "bias-found",
             "asymmetric",
             "wrong-scale",
@@ -78,6 +79,11 @@ QUESTIONS = {
         no=("no-other-mode",),
         unknown=("search-unfinished",),
         yes=("mode-missed", "modes-uncertain", "mode-beyond-reach", "other-optimum"),
+    ),
+    "chains_agree": Question(
+        no=("chains-drift", "chains-drift-weighted"),
+        unknown=("chains-undecided",),
+        yes=("chains-agree",),
     ),
 }
 """The fields of `vicheck.results.verdict.Verdict` that are answers."""

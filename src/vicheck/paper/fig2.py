@@ -59,7 +59,7 @@ def _one(
     options: dict[str, Any],
 ) -> Numbers:
     fit = vicheck.fit(model, seed=seed, **options)
-    checked = vicheck.check(fit, num_draws=num_draws, seed=seed)
+    checked = vicheck.check(fit, num_draws=num_draws, seed=seed, chains=False)
     log_ratios, smoothed = checked.log_ratios, checked.psis
     if tail_length is not None:
         smoothed = vicheck.psis(log_ratios, tail_length=tail_length)

@@ -11,7 +11,8 @@ from vicheck.errors import NothingToShowError
 from vicheck.plots.check_data import Pair, khat_growth_data, pairs_data, trace_data
 from vicheck.plots.checks import draw_khat_growth, draw_pairs, khat_scale, tail, trace
 from vicheck.report.figures import Picture, picture_of
-from vicheck.report.tables import MOST_BYTES, divergence_rows, moments_table, show
+from vicheck.report.tables import MOST_BYTES, chains_rows, divergence_rows, moments_table, show
+from vicheck.report.text import chains_in_a_line
 
 if TYPE_CHECKING:
     from vicheck.results.check import Check
@@ -22,6 +23,13 @@ _PAIRS = (
     "Pairs of quantities whose dependence the weights change most: draws of q, and as many "
     "resampled by their weights, which follow the posterior as far as q has draws there. The "
     "weights are truncated, so that no draw hides the others; a larger dot was drawn more often."
+)
+
+_DRIFT = (
+    "Where a few steps of MCMC lead from the draws: drift is the mean at the ends minus that at "
+    "the starts, in sds of the ends, and a lower bound of the error. A nested R-hat of 1 says that "
+    "the ends no longer depend on the starts: the drift is then all of the error that chains can "
+    "see."
 )
 
 
@@ -36,6 +44,7 @@ def check_part(check: Check, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
         "pictures": [_tail_picture(check), _growth_picture(check), _trace_picture(check)],
         "table": moments_table(check.worst_first, most_bytes),
         "others": _others(check),
+        "chains": _chains(check),
         "pairs": [_pair_picture(pair) for pair in pairs],
         "about_pairs": _PAIRS if pairs else f"No pairs are shown: {trouble}.",
         "divergences": divergence_rows(check.divergences),
@@ -130,6 +139,20 @@ def _others(check: Check) -> list[tuple[str, str]]:
         return []
     names = ["this fit", *(f"optimum {i}" for i in range(2, len(check.pooled.masses) + 1))]
     return [(name, f"{mass:.1%}") for name, mass in zip(names, check.pooled.masses, strict=True)]
+
+
+def _chains(check: Check) -> dict[str, Any] | None:
+    """Return where short chains have led, for the quantities that have moved most."""
+    if check.chains is None:
+        return None
+    finding = next(
+        (one for one in check.findings if one.code in check.verdict.chains_agree.because), None
+    )
+    sentence = f"{finding.sentence} " if finding is not None else ""
+    return {
+        "about": f"{sentence}{_DRIFT} {chains_in_a_line(check.chains)}.",
+        "rows": chains_rows(check.chains.table),
+    }
 
 
 def _pair_picture(pair: Pair) -> Picture:

@@ -21,6 +21,7 @@ __all__ = [
     "Column",
     "Table",
     "calibration_table",
+    "chains_rows",
     "direction_in_words",
     "divergence_rows",
     "moments_table",
@@ -28,7 +29,7 @@ __all__ = [
     "show_to",
 ]
 
-ROWS_SHOWN = 50
+ROWS_SHOWN, CHAINS_SHOWN = 50, 10
 MOST_BYTES = 1_100_000
 """Of the rows of all tables together: a page stays below 2 MB."""
 
@@ -111,6 +112,10 @@ _MOMENTS = {
     "khat": Column("khat", "governs the error of this quantity's PSIS mean", "largest"),
     "use": Column("use", "which estimate to use", "text"),
 }
+_DRIFT = {
+    "drift": Column("drift", "of the mean along short chains, in posterior sds", "size"),
+    "drift_error": Column("drift error", "standard error of the drift", "largest"),
+}
 _REFERENCE = {
     "ref_mean": Column("reference mean", "by NUTS", "largest"),
     "ref_sd": Column("reference sd", "by NUTS", "largest"),
@@ -141,7 +146,8 @@ def direction_in_words(direction: str) -> str:
 
 def moments_table(moments: pd.DataFrame, most_bytes: int = MOST_BYTES) -> Table:
     """Lay out the moments of a check, which come worst first."""
-    columns = _MOMENTS | {name: each for name, each in _REFERENCE.items() if name in moments}
+    further = _DRIFT | _REFERENCE
+    columns = _MOMENTS | {name: each for name, each in further.items() if name in moments}
     texts: dict[str, list[str | None]] = {
         name: [show(number) for number in moments[name]] for name in columns if name != "use"
     }
@@ -165,6 +171,18 @@ def calibration_table(tests: pd.DataFrame, most_bytes: int = MOST_BYTES) -> Tabl
         for low, high in zip(tests["bias_low"], tests["bias_high"], strict=True)
     ]
     return _table("tests", tests.index, _TESTS, texts, most_bytes)
+
+
+def chains_rows(table: pd.DataFrame) -> list[list[str]]:
+    """Return the quantities that short chains have moved most, as texts."""
+    rows = []
+    for name, row in table.head(CHAINS_SHOWN).iterrows():
+        columns = ("start_mean", "end_mean", "start_sd", "end_sd", "rhat")
+        *moments, rhat = (show(row[column]) or "unknown" for column in columns)
+        drift, error = (show_to(row[each], row["drift_error"]) for each in _DRIFT)
+        moved = "unknown" if drift is None else f"{drift} \N{PLUS-MINUS SIGN} {error}"
+        rows.append([plain(str(name)), *moments, moved, rhat])
+    return rows
 
 
 def divergence_rows(divergences: Divergences) -> list[tuple[str, str, str]]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from vicheck.results.calibration import Calibration
+    from vicheck.results.chains import ShortChains
     from vicheck.results.check import Check
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "Summary",
     "TextTable",
     "advice_line",
+    "chains_in_a_line",
     "summary_of",
     "verdict_lines",
 ]
@@ -41,6 +43,8 @@ ROWS_SHOWN = 12
 _TESTS = (
     "median", "bias", "bias_low", "bias_high", "dispersion", "p_value", "p_adjusted", "direction",
 )  # fmt: skip
+_LEFT_OUT = ("is_mean", "is_sd", "drift", "drift_error")
+"""Columns of the moments that are not printed; of the drift, the findings say what matters."""
 _SIGN = "p = Pr_q(quantity < truth): small when q sits too high. bias is in sds of q."
 _MARK_WIDTH = len("caution")
 
@@ -180,7 +184,7 @@ def _summary_of_check(check: Check) -> Summary:
         check.verdict.level,
         verdict_lines(check.verdict, check.title),
         tuple(Line(Kind.NOTE, plain(text)) for text in _notes_on_check(check)),
-        *_table(check.moments.drop(columns=["is_mean", "is_sd"]), ".moments"),
+        *_table(check.moments.drop(columns=[*_LEFT_OUT], errors="ignore"), ".moments"),
     )
 
 
@@ -196,6 +200,8 @@ def _notes_on_check(check: Check) -> list[str]:
         if not check.log_evidence.reason:
             parts.append(f"log evidence {check.log_evidence}")
         notes.append("; ".join(parts))
+    if check.chains is not None:
+        notes.append(chains_in_a_line(check.chains))
     if check.predictive is not None:
         notes.append(
             f"Held-out log predictive density: VI {check.predictive.vi}, PSIS "
@@ -205,6 +211,17 @@ def _notes_on_check(check: Check) -> list[str]:
     if check.unnormalized:
         notes.append(f"ELBO and log evidence are unknown: {check.unnormalized}.")
     return [*notes, *check.notes]
+
+
+def chains_in_a_line(chains: ShortChains) -> str:
+    """Say how many chains were run, from where, and how well."""
+    draws = "weighted draws" if chains.starts == "weighted" else "draws"
+    left_out = f" ({chains.num_left_out} more had no finite start)" if chains.num_left_out else ""
+    acceptance = f"acceptance {chains.acceptance:.2f}"
+    return (
+        f"{chains.num_chains} short chains of {chains.num_steps} steps from {draws} of q, "
+        f"{acceptance}{left_out}"
+    )
 
 
 def _summary_of_calibration(calibration: Calibration) -> Summary:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.results.chains import ShortChains
 from vicheck.results.check_archive import RECORDS, load_fields, save_fields
 from vicheck.results.convergence import Convergence, PooledModes
 from vicheck.results.estimates import Divergences, Measure, Predictive
@@ -56,6 +57,9 @@ class Check:
     """When other modes were found: the mixture of all optima."""
     modes: ModeSearch | None = None
     """How other modes were searched for; None where the model is not known."""
+    chains: ShortChains | None = None
+    """Where short chains have led from the draws, when they were run: a lower bound of the error of
+    each quantity, with a sign."""
     predictive: Predictive | None = None
     """When test data was given."""
     title: str = ""
@@ -107,8 +111,9 @@ class Check:
             self.convergence,
             self.pooled,
             self.modes,
-            corrections,
-            self.screening,
+            corrections=corrections,
+            screening=self.screening,
+            chains=self.chains,
         )
 
     @cached_property
@@ -145,9 +150,12 @@ class Check:
 
         One row for each quantity. ``mcse`` is the error of ``psis_mean``, ``shift`` is PSIS minus
         VI in sds of the posterior, ``khat`` governs the error of this quantity's mean, and ``use``
-        is "vi", "psis" or "neither". Computed when first asked for.
+        is "vi", "psis" or "neither". Where short chains were run, ``drift`` is how far the mean has
+        moved from where they began, in posterior sds, and ``drift_error`` its standard error: from
+        the weighted mean where khat is below its threshold, from that of q elsewhere. Computed when
+        first asked for.
         """
-        from vicheck.checking.moments import moments_table, unknown_moments
+        from vicheck.checking.moments import moments_table, unknown_moments, with_drift
         from vicheck.judging import spoilt_by_modes
 
         if not len(self.values):
@@ -156,6 +164,8 @@ class Check:
         table = moments_table(self.values, log_ratios, self._psis_of_kept, self.names)
         spoilt = spoilt_by_modes(self.names, self.pooled, self.modes, self.psis.threshold)
         table.loc[spoilt, "use"] = "neither"
+        if self.chains is not None:
+            table = with_drift(table, self.chains)
         for name, column in self.extra.items():
             table[name] = [column.get(row, np.nan) for row in table.index]
             if name == "ref_sd":  # the errors of the means, in sds of the reference

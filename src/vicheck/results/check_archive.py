@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.results.archive import ArchiveFormat, Arrays
+from vicheck.results.chains import ShortChains
 from vicheck.results.convergence import Convergence, PooledModes
 from vicheck.results.estimates import Predictive
 from vicheck.results.modes import ModeSearch
@@ -22,7 +23,7 @@ __all__ = ["RECORDS", "load_fields", "save_fields"]
 
 _DIMS = {"log_p": 1, "log_q": 1, "values": 2, "elbo_trace": 1}
 """The arrays, and how many dimensions they have."""
-RECORDS = ("convergence", "pooled", "modes", "predictive", "provenance")
+RECORDS = ("convergence", "pooled", "modes", "chains", "predictive", "provenance")
 """Fields of a check that hold a record or nothing."""
 
 
@@ -42,6 +43,7 @@ class _Description(Record):
     modes: ModeSearch | None
     predictive: Predictive | None
     provenance: Provenance | None
+    chains: ShortChains | None = None
 
 
 _FORMAT = ArchiveFormat("check", 3, _Description)
@@ -98,6 +100,8 @@ def _require_fitting(description: _Description, arrays: Arrays) -> None:
         shapes = {search.log_p.shape, search.log_mass.shape, search.counts.shape}
         if search.z.ndim != 2 or shapes != {search.z.shape[:1]}:
             raise ValueError("its search has no place and numbers for each mode")
+    if description.chains is not None and not description.chains.fits(description.names):
+        raise ValueError("its chains are not those of its quantities")
     if description.convergence is not None and description.convergence.gradient_trace.ndim != 1:
         raise ValueError("its gradient_trace is no vector")
 

@@ -83,6 +83,8 @@ class Verdict(Record):
     elsewhere: Answer = Answer()
     """Was part of the posterior found away from q? No means that a search has found nothing, and
     unknown that there was none or that its climbs did not arrive anywhere."""
+    chains_agree: Answer = Answer()
+    """Do short chains stay where q, or its weighted draws, are? Unknown where none were run."""
 
     @property
     def code(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vicheck.judging.findings import (
     calibration,
+    chains,
     draws,
     khat,
     modes,
@@ -18,7 +19,7 @@ __all__ = ["CATALOGUE", "Evidence"]
 
 CATALOGUE: dict[str, type[Evidence]] = {
     kind.code: kind
-    for module in (khat, tail, draws, plain, modes, optimum, calibration, simulations)
+    for module in (khat, tail, draws, plain, modes, optimum, chains, calibration, simulations)
     for kind in (getattr(module, name) for name in module.__all__)
 }
 """Every finding by its code."""

@@ -63,6 +63,9 @@ class FullRank(Gaussian):
     def covariance(self) -> jax.Array:
         return self.scale_tril @ self.scale_tril.T
 
+    def roots(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return np.empty(0), np.asarray(self.scale_tril)
+
     @property
     def step_dim(self) -> int:
         return self.dim + self.dim * (self.dim + 1) // 2

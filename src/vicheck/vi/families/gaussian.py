@@ -16,6 +16,8 @@ from vicheck.vi.families.family import Family
 
 __all__ = ["LOG_2PI", "Gaussian"]
 
+Floats = NDArray[np.float64]
+
 LOG_2PI = 1.8378770664093453
 
 
@@ -36,6 +38,14 @@ class Gaussian(Family, HasEntropy, HasMarginals, HasMoments, HasLocation):
     @property
     def mean(self) -> jax.Array:
         return self.loc
+
+    def roots(self) -> tuple[Floats, Floats]:
+        """Return, on the host, what the covariance is made of: ``diag(D)^2 + F F'``.
+
+        D has shape ``(d,)`` and F, of as many columns as need be, shape ``(d, k)``. Where there is
+        nothing on the diagonal D is empty.
+        """
+        return np.empty(0), np.linalg.cholesky(np.asarray(self.covariance()))
 
     def marginal_cdf(self, z: jax.Array) -> jax.Array:
         return norm.cdf(z, self.loc, self.sd)
@@ -68,9 +78,7 @@ class Gaussian(Family, HasEntropy, HasMarginals, HasMoments, HasLocation):
     def displaced(self, step: jax.Array, directions: jax.Array) -> Self:
         """Return the member a step away, measured in standard deviations; zero is no step."""
 
-    def entry_name(
-        self, entry: int, gradient: NDArray[np.float64], coordinates: tuple[str, ...]
-    ) -> str:
+    def entry_name(self, entry: int, gradient: Floats, coordinates: tuple[str, ...]) -> str:
         if entry >= 2 * self.dim:
             return "correlations"
         if entry >= self.dim:

@@ -78,6 +78,9 @@ class LowRank(Gaussian):
     def covariance(self) -> jax.Array:
         return jnp.diag(jnp.exp(2.0 * self.log_diagonal)) + self.factor @ self.factor.T
 
+    def roots(self) -> tuple[Floats, Floats]:
+        return np.exp(np.asarray(self.log_diagonal)), np.asarray(self.factor)
+
     @property
     def step_dim(self) -> int:
         return self.dim * (2 + self.rank)

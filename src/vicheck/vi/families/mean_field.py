@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from vicheck.vi.families.family import moved
 from vicheck.vi.families.gaussian import LOG_2PI, Gaussian
@@ -56,6 +57,9 @@ class MeanField(Gaussian):
 
     def covariance(self) -> jax.Array:
         return jnp.diag(self.sd**2)
+
+    def roots(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return np.exp(np.asarray(self.log_scale)), np.empty((self.dim, 0))
 
     @property
     def step_dim(self) -> int:

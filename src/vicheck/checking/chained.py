@@ -1,0 +1,308 @@
+"""The third witness: where short chains lead from the draws of a check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vicheck.errors import ArgumentError
+from vicheck.results.chains import ShortChains
+from vicheck.results.psis import PsisResult, PsisStatus
+from vicheck.stats.drift import Known, Watched, drift_between, memory
+
+if TYPE_CHECKING:
+    from vicheck.chains import Ends, Roots
+    from vicheck.draws import Draws
+    from vicheck.evaluation import Evaluated, Evaluation
+    from vicheck.model import Model
+    from vicheck.quantities import Quantities, Spec
+    from vicheck.vi.families.family import Family
+
+__all__ = ["LEAST_CHAINS", "Chains", "chains_of_draws", "chains_of_fit", "require_chains"]
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
+Chains = bool | int | None
+"""What ``chains=`` takes."""
+Found = tuple[ShortChains | None, tuple[str, ...]]
+"""The chains, where any were run, and notes on why not."""
+
+LEAST_CHAINS = 32
+"""With fewer, nothing is known of errors."""
+_POOL = 2**23
+"""Numbers in the noise of the draws among which weighted starts are chosen."""
+_BLOCK = 2**22
+"""Numbers that are worked on at a time."""
+_DRAWS_FOR_ROOTS = 4096
+"""Draws from which the covariance of q is estimated where it has to be."""
+_STREAM = (0, 17)
+"""Added to the seed: other random numbers than those of the draws."""
+
+
+def require_chains(chains: object) -> Chains:
+    """Return the option, or raise when it cannot be used."""
+    if chains is None or isinstance(chains, bool):
+        return chains
+    if isinstance(chains, int | np.integer):
+        if chains >= LEAST_CHAINS:
+            return int(chains)
+        problem = f"must be at least {LEAST_CHAINS}, or True or False, got {chains}"
+        raise ArgumentError("chains", problem)
+    raise TypeError(f"chains must be True, False or a number of chains, got {chains!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class _Witness:
+    """All that chains of one approximation need."""
+
+    model: Model
+    """A snapshot."""
+    names: tuple[str, ...]
+    values: Floats
+    """Quantities at draws of q, shape ``(S, Q)``."""
+    psis: PsisResult
+    log_weights: Floats
+    """Of the first of these draws: those among which weighted starts are chosen."""
+    z_of: Callable[[Rows], Floats]
+    """Returns draws of q by their numbers."""
+    values_at: Callable[[Floats], Floats]
+    """Returns quantities at the ends of chains."""
+    roots: Callable[[], Roots]
+
+
+def chains_of_fit(
+    model: Model,
+    q: Family,
+    reported: Quantities,
+    evaluation: Evaluation,
+    drawn: Evaluated,
+    smoothed: PsisResult,
+    seed: int,
+    budget: float,
+    chains: Chains,
+) -> Found:
+    """Run chains from draws of a member of one of vicheck's own families."""
+    if chains is False:
+        return None, ()
+    import jax
+
+    from vicheck.chains import roots_of_q
+    from vicheck.evaluation import values_at
+
+    def z_of(rows: Rows) -> Floats:
+        anchor: Family = jax.tree.map(lambda leaf: np.asarray(leaf)[None], q)
+        chart = anchor.chart(np.zeros((1, q.dim)))
+        return chart.draws(np.zeros((1, chart.step_dim)), evaluation.noise_of(rows)[None])[0]
+
+    pool = min(len(drawn.values), max(1, _POOL // max(1, q.noise_dim)))
+    witness = _Witness(
+        model=model,
+        names=reported.drawn_names,
+        values=drawn.values,
+        psis=smoothed,
+        log_weights=smoothed.log_weights[:pool],
+        z_of=z_of,
+        values_at=lambda z: values_at(model.program, reported, z, model.data),
+        roots=lambda: roots_of_q(q),
+    )
+    return _run(witness, seed, budget, chains)
+
+
+def chains_of_draws(
+    draws: Draws,
+    values: Floats,
+    names: tuple[str, ...],
+    quantities: Spec | None,
+    smoothed: PsisResult,
+    seed: int,
+    budget: float,
+    chains: Chains,
+) -> Found:
+    """Run chains from draws that were made elsewhere, where their model is known."""
+    model = draws.model
+    if chains is False:
+        return None, ()
+    if model is None:
+        if chains:
+            raise ArgumentError("chains", "needs a model with its density, got draws without one")
+        return None, ()
+    from vicheck.model import double_precision
+
+    try:
+        with double_precision():
+            witness = _witness_of_draws(
+                draws, model.snapshot(), values, names, quantities, smoothed
+            )
+            if isinstance(witness, str):
+                return None, (f"Short chains were left out: {witness}.",)
+            return _run(witness, seed, budget, chains)
+    except Exception as error:
+        if chains:
+            raise
+        # A check of draws needs no gradient, and must not fail because there is none.
+        said = str(error).strip().splitlines()
+        reason = f"{type(error).__name__}{': ' + said[0] if said else ''}"
+        return None, (f"Short chains were left out: the model cannot run them ({reason}).",)
+
+
+def _witness_of_draws(
+    draws: Draws,
+    model: Model,
+    values: Floats,
+    names: tuple[str, ...],
+    quantities: Spec | None,
+    smoothed: PsisResult,
+) -> _Witness | str:
+    """Return what chains need, or why they cannot be run."""
+    from vicheck.chains import roots_of_draws, roots_of_q
+    from vicheck.checking.given import quantities_of_draws
+    from vicheck.evaluation import unconstrained
+
+    layout = [name for name, _ in model.program.layout]
+    absent = [name for name in layout if name not in draws.values]
+    if absent:
+        return f"the draws lack {', '.join(absent)}"
+
+    def z_of(rows: Rows) -> Floats:
+        theta = {name: draws.values[name][rows] for name in layout}
+        return unconstrained(model.program, theta, model.data)
+
+    def theta_at(z: Floats) -> dict[str, Floats]:
+        there = model.constrain(z)
+        return {name: there[name] for name in draws.values if name in there}
+
+    first = theta_at(z_of(np.zeros(1, np.intp)))
+    unknown = [name for name in draws.values if name not in first]
+    if unknown:
+        return f"the model does not say what {', '.join(unknown)} would be elsewhere"
+
+    def values_at(z: Floats) -> Floats:
+        arrays = quantities_of_draws(theta_at(z), quantities, model)
+        return np.concatenate([array.reshape(len(z), -1) for array in arrays.values()], axis=1)
+
+    def roots() -> Roots:
+        q = draws.q.family() if draws.q is not None else None
+        if q is not None:
+            return roots_of_q(q)
+        return roots_of_draws(z_of(np.arange(min(len(values), _DRAWS_FOR_ROOTS))))
+
+    kept = smoothed.log_weights[: len(values)]
+    return _Witness(model, names, values, smoothed, kept, z_of, values_at, roots)
+
+
+def _run(witness: _Witness, seed: int, budget: float, chains: Chains) -> Found:
+    from vicheck.chains import plan_chains, run_chains
+    from vicheck.vi.density import Density
+
+    model = witness.model
+    plan = plan_chains(_num_numbers(model), witness.psis.num_draws)
+    if chains is None and not plan.is_affordable:
+        cost = "they would take longer than the check itself; chains=True runs them"
+        return None, (f"Short chains were left out: {cost}.",)
+    if len(witness.values) < LEAST_CHAINS:
+        return None, (f"Short chains were left out: there are fewer than {LEAST_CHAINS} draws.",)
+    rng = np.random.default_rng((seed, *_STREAM))
+    number = plan.num_chains if chains is None or chains is True else chains
+    rows, weighted = _starts(witness, number, rng)
+    density, lane = Density(model.program, model.data, {}), np.zeros(1, np.intp)
+
+    def evaluate(z: Floats) -> tuple[Floats, Floats]:
+        log_p, gradients = density(lane, z[None])
+        return log_p[0], gradients[0]
+
+    ends = run_chains(
+        evaluate,
+        witness.values_at,
+        witness.z_of(rows),
+        witness.roots(),
+        plan.num_gradients,
+        rng,
+        is_cheap=density.is_cheap,
+        most_seconds=np.inf if chains else budget,
+    )
+    if ends is None:
+        late = f"they would take longer than {budget:g} s; chains=True runs them"
+        return None, (f"Short chains were left out: {late}.",)
+    return _summary(witness, rows, weighted, ends), ()
+
+
+def _num_numbers(model: Model) -> int:
+    """Return how many numbers one evaluation of the density goes through."""
+    import jax
+
+    if model.program.elsewhere:  # in files, nobody knows how many
+        return 2**62
+    return model.dim + sum(int(np.size(leaf)) for leaf in jax.tree.leaves(model.data))
+
+
+def _starts(witness: _Witness, number: int, rng: np.random.Generator) -> tuple[Rows, bool]:
+    """Return which draws chains start at, and whether these are weighted."""
+    from vicheck.chains import resampled
+
+    number = min(number, len(witness.values))
+    psis = witness.psis
+    works = psis.status is PsisStatus.OK and psis.khat < psis.threshold
+    if not works or np.isnan(witness.log_weights).any():
+        # Equal weights are weights that work: draws of q are weighted draws.
+        return np.arange(number), psis.status is PsisStatus.CONSTANT
+    return resampled(witness.log_weights, number, rng), True
+
+
+def _summary(witness: _Witness, rows: Rows, weighted: bool, ends: Ends) -> ShortChains:
+    kept = rows[ends.kept]
+    count = len(kept)
+    starts = witness.values[kept]
+    with np.errstate(all="ignore"):  # where something is not finite, nothing is known
+        of_q = of_starts = _known(np.ones(len(witness.values)), witness.values)
+        inflation = 1.0
+        if weighted:
+            weights = np.exp(witness.log_weights - witness.log_weights.max())
+            weights /= weights.sum()
+            of_starts = _known(weights, witness.values[: len(weights)])
+            # Chains from the same draw share their luck, and draws may count for few.
+            inflation = float(np.sqrt(1.0 + count * np.square(weights).sum()))
+        start_sd, end_sd = (_sd(each) for each in (starts, ends.values))
+    watched = Watched(starts, ends.values, ends.averages)
+    from_starts = from_q = drift_between(watched, of_starts, inflation)
+    if weighted:
+        plain = watched._replace(starts=witness.values[:count])
+        from_q = drift_between(plain, of_q, inflation)
+    return ShortChains(
+        names=witness.names,
+        starts="weighted" if weighted else "q",
+        num_chains=count,
+        num_left_out=len(rows) - count,
+        num_steps=ends.num_steps,
+        num_gradients=ends.num_gradients,
+        step_size=ends.step_size,
+        acceptance=ends.acceptance,
+        start_mean=of_starts.mean,
+        start_sd=start_sd,
+        end_mean=of_starts.mean + from_starts.shift * end_sd,
+        end_sd=end_sd,
+        from_starts=from_starts,
+        from_q=from_q,
+        rhat=memory(starts, ends.values),
+    )
+
+
+def _known(weights: Floats, values: Floats) -> Known:
+    """Return weighted means of draws and their errors; what has no weight counts for nothing."""
+    counts = weights > 0.0
+    weights = weights[counts] / weights.sum()
+    width = max(1, _BLOCK // max(1, len(values)))
+    parts = []
+    for start in range(0, values.shape[1], width):
+        block = values[counts, start : start + width]
+        mean = weights @ block
+        parts.append((mean, np.sqrt(np.square(weights) @ np.square(block - mean))))
+    mean, error = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return Known(mean, error)
+
+
+def _sd(values: Floats) -> Floats:
+    return values.std(axis=0) if len(values) else np.full(values.shape[1], np.nan)

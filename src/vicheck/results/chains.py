@@ -1,0 +1,115 @@
+"""What short chains from draws of q have shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from vicheck.results.record import Floats, Record
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Drift", "ShortChains"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Drift(Record):
+    """How far each quantity has moved to the ends of chains, as arrays over the quantities."""
+
+    shift: Floats
+    """By how much the mean is higher at the ends, in sds of the ends. Averaged over the last
+    quarter of the steps, against the mean of all draws that starts were taken from."""
+    shift_error: Floats
+    shift_p: Floats
+    """Of the hypothesis that the mean has not moved at all, adjusted for the number of tests."""
+    growth: Floats
+    """By how much the log sd is larger at the ends."""
+    growth_error: Floats
+    growth_p: Floats
+    """Of the hypothesis that the spread has not changed at all, adjusted likewise."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ShortChains(Record):
+    """Where a few steps of MCMC lead from draws of q.
+
+    If q, or what its weights make of it, is the posterior, nothing moves but by chance. The drift
+    is a lower bound of the error, with a sign: a mean that rises was too low by at least so much,
+    as far as chains can see, which do not pass from one mode to another. Where nested R-hat is
+    about 1, chains have forgotten where they began, and drift is all of the error, not a bound.
+    """
+
+    names: tuple[str, ...]
+    """The quantities, in the order of all arrays."""
+    starts: Literal["q", "weighted"]
+    """Where chains began: at draws of q, or at draws resampled by their smoothed weights."""
+    num_chains: int
+    num_left_out: int
+    """Starts that were left out, because the density or its gradient is not finite there."""
+    num_steps: int
+    """Steps of HMC that each chain has taken."""
+    num_gradients: int
+    """Gradients that each chain has asked for, after the step size was found."""
+    step_size: float
+    """Of the leapfrog steps, in sds of q; they are up to 40% shorter, at random."""
+    acceptance: float
+    """Mean probability of acceptance."""
+    start_mean: Floats
+    """Over all draws that starts were taken from, weighted where these are."""
+    start_sd: Floats
+    """Over the starts."""
+    end_mean: Floats
+    """Over the last quarter of the steps, without what chance has put into the starts."""
+    end_sd: Floats
+    """Over the ends."""
+    from_starts: Drift
+    """From the starts of the chains to their ends: what is wrong with the draws they began at."""
+    from_q: Drift
+    """From plain draws of q to the same ends: the same, where chains began at these."""
+    rhat: Floats
+    """Nested R-hat of each quantity: how much the ends still depend on where the chains began. See
+    `vicheck.stats.drift.memory`."""
+
+    def fits(self, names: tuple[str, ...]) -> bool:
+        """Whether all arrays are of quantities with these names."""
+        arrays = [
+            value
+            for record in (self, self.from_starts, self.from_q)
+            for value in vars(record).values()
+            if isinstance(value, np.ndarray)
+        ]
+        return self.names == names and all(array.shape == (len(names),) for array in arrays)
+
+    @property
+    def drift(self) -> Floats:
+        """How far the mean of each quantity has moved from the starts, in sds of the ends."""
+        return self.from_starts.shift
+
+    @property
+    def drift_error(self) -> Floats:
+        """Standard error of ``drift``."""
+        return self.from_starts.shift_error
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for each quantity, the largest drift first."""
+        import pandas as pd
+
+        columns = {
+            "start_mean": self.start_mean,
+            "start_sd": self.start_sd,
+            "end_mean": self.end_mean,
+            "end_sd": self.end_sd,
+            "drift": self.drift,
+            "drift_error": self.drift_error,
+            "drift_p": self.from_starts.shift_p,
+            "growth": self.from_starts.growth,
+            "growth_error": self.from_starts.growth_error,
+            "growth_p": self.from_starts.growth_p,
+            "rhat": self.rhat,
+        }
+        rows = pd.DataFrame(columns, pd.Index(self.names))
+        return rows.iloc[np.argsort(-np.abs(self.drift), kind="stable")]

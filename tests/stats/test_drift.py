@@ -1,0 +1,151 @@
+"""Drift of quantities along chains: right sizes, right errors, few false alarms."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from vicheck.stats import drift as drift_module
+from vicheck.stats.drift import Known, Watched, adjusted_beyond, drift_between, memory
+
+TAILS = {
+    "normal": stats.norm(),
+    "t(3)": stats.t(3),
+    "Cauchy": stats.cauchy(),
+    "log-normal": stats.lognorm(1.0),
+    "indicator": stats.bernoulli(0.02),
+}
+
+
+def chains(rng, marginal, count, width, memory, steps=6, shift=0.0, growth=0.0):
+    """Return chains that stay where they are, or go to an independent draw, in each step."""
+
+    def draws():
+        return marginal.rvs(size=(count, width), random_state=rng).astype(float)
+
+    now, late = draws(), []
+    starts = now
+    for _ in range(steps):
+        now = np.where(rng.random((count, width)) < memory, now, draws())
+        late.append(now * np.exp(growth) + shift)
+    return Watched(starts, late[-1], np.mean(late, axis=0))
+
+
+@pytest.mark.parametrize("memory", [0.0, 0.9])
+def test_sizes_and_errors_are_those_of_many_repetitions(memory):
+    """Columns are independent repetitions: their spread is what errors should say."""
+    rng = np.random.default_rng(1)
+    watched = chains(rng, stats.norm(), 512, 400, memory, shift=0.3, growth=np.log(1.5))
+    found = drift_between(watched, Known(np.zeros(400), np.zeros(400)))
+    assert found.shift.mean() == pytest.approx(0.3 / 1.5, abs=0.01)
+    assert found.growth.mean() == pytest.approx(np.log(1.5), abs=0.01)
+    for size, error in ((found.shift, found.shift_error), (found.growth, found.growth_error)):
+        assert error.mean() == pytest.approx(size.std(), rel=0.15)
+
+
+def test_the_mean_of_the_draws_that_starts_come_from_counts_as_it_is_known():
+    """If that mean has an error, the drift has it too."""
+    rng = np.random.default_rng(2)
+    watched = chains(rng, stats.norm(), 512, 400, 0.0)
+    guessed = rng.normal(scale=0.1, size=400)
+    found = drift_between(watched, Known(guessed, np.full(400, 0.1)))
+    assert found.shift_error.mean() == pytest.approx(found.shift.std(), rel=0.15)
+    assert (found.shift_p > 0.01).all()
+    surer = drift_between(watched, Known(guessed, np.zeros(400)))
+    assert (surer.shift_p < 0.01).any()
+
+
+@pytest.mark.parametrize("count", [256, 1024])
+@pytest.mark.parametrize("name", TAILS)
+def test_nothing_is_found_where_nothing_has_moved(name, count):
+    """In 200 checks of 5 quantities each, at most 2% of them beyond a tolerance of 0.1.
+
+    Each has a nominal probability below 1%; with 2% that happens once in some hundred runs of all
+    of these tests.
+    """
+    rng = np.random.default_rng(3)
+    alarms = 0
+    for _ in range(200):
+        watched = chains(rng, TAILS[name], count, 5, 0.5)
+        pool = TAILS[name].rvs(size=(5000, 5), random_state=rng)
+        found = drift_between(watched, Known(pool.mean(axis=0), stats.sem(pool)))
+        both = np.concatenate([found.shift, found.growth])
+        errors = np.concatenate([found.shift_error, found.growth_error])
+        beyond = adjusted_beyond(both, errors, 0.1, count)
+        at_all = np.concatenate([found.shift_p, found.growth_p])
+        alarms += bool(((beyond < 0.01) & (at_all < 0.01)).any())
+    assert alarms <= 4
+
+
+def test_a_drift_beyond_the_tolerance_is_found():
+    rng = np.random.default_rng(4)
+    watched = chains(rng, stats.norm(), 1024, 2, 0.3, shift=np.array([0.0, 0.2]))
+    found = drift_between(watched, Known(np.zeros(2), np.full(2, 0.003)))
+    p_values = adjusted_beyond(found.shift, found.shift_error, 0.1, 1024)
+    assert p_values[0] == 1.0
+    assert p_values[1] < 0.01
+    assert found.shift[1] == pytest.approx(0.2, abs=4 * found.shift_error[1])
+
+
+def test_more_starts_from_the_same_draws_are_no_more_certain():
+    rng = np.random.default_rng(5)
+    watched = chains(rng, stats.norm(), 256, 3, 0.5)
+    known = Known(np.zeros(3), np.zeros(3))
+    once, inflated = drift_between(watched, known), drift_between(watched, known, 2.0)
+    np.testing.assert_allclose(inflated.shift_error, 2 * once.shift_error)
+    np.testing.assert_allclose(inflated.growth_error, 2 * once.growth_error)
+    assert np.array_equal(inflated.shift, once.shift)
+
+
+def test_constants_have_not_moved_and_nothing_is_known_of_what_is_not_finite():
+    rng = np.random.default_rng(6)
+    starts, ends = rng.normal(size=(2, 100, 4))
+    starts[:, 1] = ends[:, 1] = 3.0
+    starts[5, 2] = np.nan
+    ends[7, 3] = np.inf
+    found = drift_between(Watched(starts, ends, ends), Known(np.array([0, 3.0, 0, 0]), np.zeros(4)))
+    for each in found.to_dict().values():
+        assert np.isfinite(each[0])
+        assert np.isnan(each[2]), each
+        assert np.isnan(each[3])
+    assert (found.shift[1], found.growth[1], found.shift_p[1], found.growth_p[1]) == (0, 0, 1, 1)
+    none = drift_between(Watched(starts[:1], ends[:1], ends[:1]), Known(np.zeros(4), np.zeros(4)))
+    assert all(np.isnan(each).all() for each in none.to_dict().values())
+
+
+def test_what_ends_at_one_value_has_moved():
+    starts = np.repeat([0.0, 1.0], 50)[:, None]
+    ends = np.ones((100, 1))
+    found = drift_between(Watched(starts, ends, ends), Known(np.array([0.5]), np.zeros(1)))
+    assert found.shift[0] == pytest.approx(1.0)  # in sds of the starts: the ends have none
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
+def test_nested_rhat_is_that_of_the_part_of_the_variance_that_is_remembered(correlation):
+    rng = np.random.default_rng(7)
+    starts, noise = rng.normal(size=(2, 2048, 50))
+    ends = correlation * starts + np.sqrt(1 - correlation**2) * noise
+    found = memory(starts, ends)
+    assert found.mean() == pytest.approx(1 / np.sqrt(1 - correlation**2), rel=0.05)
+    assert (found >= 1.0).all()
+
+
+def test_nested_rhat_without_chains_and_without_movement():
+    rng = np.random.default_rng(8)
+    starts = rng.normal(size=(64, 2))
+    assert np.isnan(memory(starts[:20], starts[:20])).all()
+    still = memory(starts, starts)
+    assert (still > 3.0).all()
+    starts[:, 1] = 2.0
+    assert memory(starts, starts)[1] == 1.0
+
+
+def test_blocks_of_quantities_change_nothing(monkeypatch):
+    rng = np.random.default_rng(9)
+    watched = chains(rng, stats.norm(), 128, 7, 0.5)
+    known = Known(np.zeros(7), np.full(7, 0.01))
+    whole, remembered = drift_between(watched, known), memory(watched.starts, watched.ends)
+    monkeypatch.setattr(drift_module, "_BLOCK", 3 * 128)
+    parts = drift_between(watched, known)
+    for one, other in zip(whole.to_dict().values(), parts.to_dict().values(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    np.testing.assert_allclose(memory(watched.starts, watched.ends), remembered, rtol=1e-12)
