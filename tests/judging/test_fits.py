@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.judging.situations import ended, pooled, psis_of_shape
-from vicheck.judging import choose_estimate, judge_check
+from vicheck.judging import judge_check
 from vicheck.results.status import FitStatus
 from vicheck.stats.differences import Difference
 
@@ -80,21 +80,6 @@ def test_growth_beyond_the_noise_of_khat_is_a_caution():
         "first_draws": 1000, "first_khat": 0.1, "last_draws": 100_000, "last_khat": 0.8,
     }  # fmt: skip
     assert "khat-growing" not in {each.code for each in noise.findings}
-
-
-@pytest.mark.parametrize(
-    ("khat", "shift", "growth", "use"),
-    [
-        (0.9, 0.0, 0.0, "neither"),
-        (np.nan, 0.0, 0.0, "neither"),
-        (0.3, 0.01, 0.01, "vi"),
-        (0.3, 0.3, 0.01, "psis"),
-        (0.3, 0.01, 0.3, "psis"),
-        (0.3, 0.0, np.nan, "vi"),
-    ],
-)
-def test_which_estimate_to_use(khat, shift, growth, use):
-    assert choose_estimate(khat, 0.7, shift, growth) == use
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.judging import choose_estimate, drifting
+from vicheck.judging import ORDER, Witnesses, choose_mean, choose_sd, weaker
 from vicheck.results.chains import ShortChains
 from vicheck.results.psis import PsisResult
 from vicheck.stats.estimates import importance_log_weights, plain_log_weights
@@ -17,19 +17,22 @@ from vicheck.stats.unseen import error_with_tail
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COLUMNS", "moments_table", "unknown_moments", "with_drift", "worst_first"]
+__all__ = ["COLUMNS", "moments_table", "unknown_moments", "with_use", "worst_first"]
 
 Floats = NDArray[np.float64]
 
 COLUMNS = (
-    "vi_mean", "vi_sd", "is_mean", "is_sd", "psis_mean", "psis_sd", "mcse", "shift", "khat", "use",
+    "vi_mean", "vi_sd", "is_mean", "is_sd", "psis_mean", "psis_sd", "mcse", "shift", "khat",
+    "khat_sd", "use_mean", "use_sd", "use",
 )  # fmt: skip
+_FEW_VALUES = 32
+"""A quantity with no more different values than this is bounded by them."""
 
 
 def moments_table(
     values: Floats, log_ratios: Floats, smoothed: PsisResult, names: tuple[str, ...]
 ) -> pd.DataFrame:
-    """Return a row for each quantity; ``values`` has shape ``(S, Q)``.
+    """Return a row for each quantity, without the columns ``use``; ``values`` has shape ``(S, Q)``.
 
     ``smoothed`` is the PSIS of the log ratios. ``mcse`` is that of ``psis_mean``, infinite where
     the mean may be so. ``shift`` is PSIS minus VI in sds of the posterior.
@@ -42,23 +45,67 @@ def moments_table(
         "psis": smoothed.log_weights,
     }
     moments = weighted_moments(values, tuple(ways.values()), log_ratios)
-    columns: dict[str, Floats] = {"mcse": _errors(moments, smoothed), "khat": moments.khat}
+    columns: dict[str, Floats] = {
+        "mcse": _errors(moments, smoothed),
+        "khat": _known(moments.khat, values, smoothed),
+        "khat_sd": _known(moments.khat_sd, values, smoothed),
+    }
     for way, mean, sd in zip(ways, moments.mean, moments.sd, strict=True):
         columns |= {f"{way}_mean": mean, f"{way}_sd": sd}
     _settle_constants(values, columns)
     psis_sd, vi_sd = columns["psis_sd"], columns["vi_sd"]
     with np.errstate(divide="ignore", invalid="ignore"):
         shift = (columns["psis_mean"] - columns["vi_mean"]) / psis_sd
-        growth = np.log(psis_sd / vi_sd)
     columns["shift"] = np.where((psis_sd == 0.0) & (vi_sd == 0.0), 0.0, shift)
-    chosen = [
-        choose_estimate(khat, smoothed.threshold, moved, grown)
-        for khat, moved, grown in zip(
-            columns["khat"].tolist(), columns["shift"].tolist(), growth.tolist(), strict=True
-        )
-    ]
-    ordered = {name: columns[name] for name in COLUMNS if name != "use"}
-    return pd.DataFrame(ordered | {"use": chosen}, pd.Index(names))
+    ordered = {name: columns[name] for name in COLUMNS if not name.startswith("use")}
+    return pd.DataFrame(ordered, pd.Index(names))
+
+
+def with_use(
+    table: pd.DataFrame,
+    threshold: float,
+    weights_work: bool,
+    spoilt: NDArray[np.bool_],
+    chains: ShortChains | None,
+) -> pd.DataFrame:
+    """Return the table with what to use of each mean and sd, and what short chains have found."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        growth = np.log(table["psis_sd"].to_numpy() / table["vi_sd"].to_numpy())
+    known = Witnesses(
+        khat=table["khat"].to_numpy(),
+        khat_sd=table["khat_sd"].to_numpy(),
+        threshold=threshold,
+        shift=table["shift"].to_numpy(),
+        growth=growth,
+        weights_work=weights_work,
+        spoilt=spoilt,
+        chains=chains,
+    )
+    means, sds = choose_mean(known), choose_sd(known)
+    both = [weaker(mean, sd) for mean, sd in zip(means, sds, strict=True)]
+    table = table.assign(use_mean=means, use_sd=sds, use=both)
+    if chains is None:
+        return table
+    return table.assign(
+        chains_mean=chains.end_mean,
+        chains_sd=chains.end_sd,
+        drift=chains.drift,
+        drift_error=chains.drift_error,
+    )
+
+
+def _known(khat: Floats, values: Floats, smoothed: PsisResult) -> Floats:
+    """Give quantities with a few values only the khat of the ratios: being bounded, they need none.
+
+    Products of ratios with such a quantity are tied, or too few of them are large.
+    """
+    khat = khat.copy()
+    for place in np.flatnonzero(np.isnan(khat)):
+        column = values[:, place]
+        few = np.unique(column[: 4 * _FEW_VALUES]).size <= _FEW_VALUES
+        if few and np.isfinite(column).all() and np.unique(column).size <= _FEW_VALUES:
+            khat[place] = smoothed.khat
+    return khat
 
 
 def _errors(moments: Moments, smoothed: PsisResult) -> Floats:
@@ -86,19 +133,9 @@ def unknown_moments(names: tuple[str, ...]) -> pd.DataFrame:
     """Return the table when there are no draws to compute anything from."""
     import pandas as pd
 
-    table = pd.DataFrame(np.nan, pd.Index(names), list(COLUMNS[:-1]))
-    return table.assign(use="neither")
-
-
-def with_drift(table: pd.DataFrame, chains: ShortChains) -> pd.DataFrame:
-    """Return the table with the drift of short chains, and without estimates that drift away."""
-    table = table.assign(drift=chains.drift, drift_error=chains.drift_error)
-    means, sds = drifting(chains.from_starts, chains.num_chains)
-    contradicted = means | sds
-    if chains.starts == "q":  # of weighted estimates these chains say nothing
-        contradicted &= (table["use"] == "vi").to_numpy()
-    table.loc[contradicted, "use"] = "neither"
-    return table
+    numbers = [name for name in COLUMNS if not name.startswith("use")]
+    table = pd.DataFrame(np.nan, pd.Index(names), numbers)
+    return table.assign(use_mean="neither", use_sd="neither", use="neither")
 
 
 def worst_first(table: pd.DataFrame) -> pd.DataFrame:
@@ -106,7 +143,7 @@ def worst_first(table: pd.DataFrame) -> pd.DataFrame:
 
     What is not known counts as the worst.
     """
-    order = table["use"].map({"neither": 0, "psis": 1, "vi": 2})
+    order = table["use"].map(ORDER)
     keys = table.assign(order=order, size=-table["shift"].abs())
     places = keys.reset_index(drop=True)  # names need not be unique
     places = places.sort_values(["order", "size"], kind="stable", na_position="first")

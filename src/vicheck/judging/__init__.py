@@ -1,19 +1,22 @@
 """The only home of cut-offs and sentences: what the numbers mean and what to do."""
 
 from vicheck.judging.calibration import judge_calibration
-from vicheck.judging.chains import drifting
 from vicheck.judging.cutoffs import NO_APPROXIMATION
-from vicheck.judging.fits import choose_estimate, judge_check, spoilt_by_modes
+from vicheck.judging.estimates import ORDER, Witnesses, choose_mean, choose_sd, weaker
+from vicheck.judging.fits import judge_check, spoilt_by_modes
 from vicheck.judging.psis import judge_psis
 from vicheck.judging.wording import show
 
 __all__ = [
     "NO_APPROXIMATION",
-    "choose_estimate",
-    "drifting",
+    "ORDER",
+    "Witnesses",
+    "choose_mean",
+    "choose_sd",
     "judge_calibration",
     "judge_check",
     "judge_psis",
     "show",
     "spoilt_by_modes",
+    "weaker",
 ]

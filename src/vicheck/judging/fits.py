@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +25,6 @@ from vicheck.judging.cutoffs import (
     PLAIN_GROWTH,
     PLAIN_SHIFT,
     REJECTED_BELOW,
-    SMALL_GROWTH,
-    SMALL_SHIFT,
 )
 from vicheck.judging.draws import evidence_of_draws
 from vicheck.judging.findings import Evidence
@@ -72,7 +69,7 @@ from vicheck.results.status import FitStatus
 from vicheck.results.verdict import Verdict
 from vicheck.stats.differences import Difference
 
-__all__ = ["choose_estimate", "judge_check", "misses_a_mode", "spoilt_by_modes"]
+__all__ = ["judge_check", "misses_a_mode", "spoilt_by_modes"]
 
 
 def judge_check(
@@ -157,21 +154,6 @@ def _changed(pooled: PooledModes) -> NDArray[np.bool_]:
     """Say which quantities other modes change in mean or sd."""
     same = (np.abs(pooled.shift) <= MODE_SHIFT) & (np.abs(pooled.growth) <= MODE_GROWTH)
     return np.asarray(~same)
-
-
-def choose_estimate(
-    khat: float, threshold: float, shift: float, growth: float
-) -> Literal["vi", "psis", "neither"]:
-    """Choose between the estimates of one quantity.
-
-    Its own khat, that of (h - mean) r, governs the error of its weighted mean: from the threshold
-    on, neither can be trusted. Below it the weighted estimate is right, and the plain one will
-    do when both agree in mean (``shift``, in sds) and in log sd (``growth``).
-    """
-    if math.isnan(khat) or khat >= threshold:
-        return "neither"
-    agree = abs(shift) < SMALL_SHIFT and not abs(growth) >= SMALL_GROWTH
-    return "vi" if agree else "psis"
 
 
 def _hint(decider: Evidence, evidence: list[Evidence], situation: CheckSituation) -> str:

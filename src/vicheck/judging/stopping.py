@@ -114,7 +114,7 @@ def estimate_is_settled(
     growth: float,
     growth_error: float,
 ) -> bool:
-    """Whether `choose_estimate` would choose the same estimate of a quantity with more draws.
+    """Whether the same estimate of a quantity would be chosen with more draws, by its weights.
 
     Its own khat must be on one side of the threshold with all of its error, and if it is below, the
     corrections of mean and log sd must be on one side of what makes no difference: one of them

@@ -15,7 +15,7 @@ class UseEstimates(Remedy[CheckSituation]):
     name = "use-estimates"
     title = "Use the estimates"
     when = "the verdict is good"
-    example = 'check.moments[["vi_mean", "psis_mean", "mcse", "use"]]'
+    example = 'check.moments[["vi_mean", "psis_mean", "mcse", "use_mean", "use_sd"]]'
     effect = "Shows plain and weighted means, and which to use."
 
     def applies(self, situation: CheckSituation) -> bool:

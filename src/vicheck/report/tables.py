@@ -110,9 +110,12 @@ _MOMENTS = {
     "shift": Column("shift", "PSIS minus VI mean, in posterior sds", "size"),
     "mcse": Column("MCSE", "Monte Carlo standard error of the PSIS mean", "largest"),
     "khat": Column("khat", "governs the error of this quantity's PSIS mean", "largest"),
-    "use": Column("use", "which estimate to use", "text"),
+    "use_mean": Column("use for mean", "which estimate of the mean to use", "text"),
+    "use_sd": Column("use for sd", "which estimate of the standard deviation to use", "text"),
 }
 _DRIFT = {
+    "chains_mean": Column("chains mean", "at the ends of short chains", "largest"),
+    "chains_sd": Column("chains sd", "at the ends of short chains", "largest"),
     "drift": Column("drift", "of the mean along short chains, in posterior sds", "size"),
     "drift_error": Column("drift error", "standard error of the drift", "largest"),
 }
@@ -136,7 +139,10 @@ _TESTS = {
     "p_adjusted": Column("adjusted p", "by Holm's method", "smallest"),
     "ks_p_value": Column("paper's KS p", "rejects twice as often as it claims", "smallest"),
 }
-_USE = {"vi": "VI", "psis": "PSIS", "neither": "neither"}
+_USE = {"vi": "VI", "psis": "PSIS", "chains": "chains", "neither": "neither"}
+
+
+_WHICH = ("use_mean", "use_sd")
 
 
 def direction_in_words(direction: str) -> str:
@@ -149,12 +155,13 @@ def moments_table(moments: pd.DataFrame, most_bytes: int = MOST_BYTES) -> Table:
     further = _DRIFT | _REFERENCE
     columns = _MOMENTS | {name: each for name, each in further.items() if name in moments}
     texts: dict[str, list[str | None]] = {
-        name: [show(number) for number in moments[name]] for name in columns if name != "use"
+        name: [show(number) for number in moments[name]] for name in columns if name not in _WHICH
     }
     for name in ("vi_mean", "psis_mean"):
         both = zip(moments[name], moments["mcse"], strict=True)
         texts[name] = [show_to(number, error) for number, error in both]
-    texts["use"] = [_USE[each] for each in moments["use"]]
+    for name in _WHICH:
+        texts[name] = [_USE[each] for each in moments[name]]
     return _table("quantities", moments.index, columns, texts, most_bytes)
 
 

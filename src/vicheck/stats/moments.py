@@ -30,6 +30,8 @@ class Moments(NamedTuple):
     """The largest positive contribution of a draw, w (h - mean), less the largest negative one."""
     khat: Floats
     """That of each quantity's mean by the last weighting, shape ``(Q,)``."""
+    khat_sd: Floats
+    """That of its variance: of ((h - mean)^2 - variance) r."""
 
 
 def weighted_moments(values: Floats, log_weights: Sequence[Floats], log_ratios: Floats) -> Moments:
@@ -65,26 +67,31 @@ def weighted_moments(values: Floats, log_weights: Sequence[Floats], log_ratios: 
     ratios = scaled_ratios(log_r) if known else weights[-1]
     length = default_tail_length(num_draws)
     sums = np.empty((num_columns, len(weights), 4))
-    khats = np.full(num_columns, np.nan)
+    khats, khats_sd = np.full((2, num_columns), np.nan)
 
     def work(block: slice, rows: Floats) -> None:
         from vicheck.stats import rows_compiled
 
         rows_compiled.weigh_rows(rows, weights, sums[block])
         if known:
-            khats[block] = khats_of_rows(rows, sums[block, -1, 0].copy(), log_r, ratios, length)
+            mean, variance = sums[block, -1, 0].copy(), sums[block, -1, 1].copy()
+            khats[block] = khats_of_rows(rows, mean, log_r, ratios, length)
+            with np.errstate(invalid="ignore", over="ignore"):
+                rows -= mean[:, None]
+                rows *= rows
+            khats_sd[block] = khats_of_rows(rows, variance, log_r, ratios, length)
 
     for_each_block(values, work)
     mean, spread, squared_error, imbalance = np.moveaxis(sums, (2, 1), (0, 1))
     with np.errstate(divide="ignore", invalid="ignore"):
         sd = np.sqrt(spread / (1.0 - sums_of_squares)[:, None])
-    return Moments(mean, sd, np.sqrt(squared_error), imbalance, khats)
+    return Moments(mean, sd, np.sqrt(squared_error), imbalance, khats, khats_sd)
 
 
 def moments_by_numpy(values: Floats, log_weights: Sequence[Floats], log_ratios: Floats) -> Moments:
     """Do the same by plain NumPy, for small input."""
     mean, sd, mcse, imbalance = np.full((4, len(log_weights), values.shape[1]), np.nan)
-    khats = np.full(values.shape[1], np.nan)
+    khats, khats_sd = np.full((2, values.shape[1]), np.nan)
     for way, each in enumerate(log_weights):
         if not np.isnan(each).any():
             estimate = expectation(values, each)
@@ -92,7 +99,12 @@ def moments_by_numpy(values: Floats, log_weights: Sequence[Floats], log_ratios: 
             imbalance[way] = _imbalance(values, np.exp(each), mean[way])
     if not np.isnan(log_weights[-1]).any():
         khats = khats_of_columns(values, mean[-1], log_ratios)
-    return Moments(mean, sd, mcse, imbalance, khats)
+        with np.errstate(invalid="ignore", over="ignore"):
+            squares = np.square(values - mean[-1])
+            weights = np.exp(log_weights[-1])
+            variance = weights @ np.where(weights[:, None] == 0.0, 0.0, squares)
+        khats_sd = khats_of_columns(squares, variance, log_ratios)
+    return Moments(mean, sd, mcse, imbalance, khats, khats_sd)
 
 
 def _imbalance(values: Floats, weights: Floats, mean: Floats) -> Floats:
