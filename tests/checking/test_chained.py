@@ -93,8 +93,8 @@ def test_weighted_starts_are_corrected_and_plain_ones_are_not():
     np.testing.assert_allclose(wide.chains.start_sd, 1.0, atol=0.1)
     assert codes(wide) == {"chains-drift"}
     assert wide.verdict.level == "usable"
-    assert wide.verdict.decided_by == "chains-drift"
-    assert "stay with the weighted draws of q, but leave the plain ones" in str(wide.verdict)
+    (finding,) = [each for each in wide.findings if each.code == "chains-drift"]
+    assert "stay with the weighted draws of q, but leave the plain ones" in str(finding)
     assert str(wide.verdict.weights_work) == "yes"
     narrow = vicheck.check(fit_with(normal_model(), sd=0.3))
     assert narrow.khat > 0.7

@@ -46,7 +46,8 @@ def one_quantity(rhat=1.0, shift=0.0, growth=0.0, error=0.02, starts="q"):
     [
         (one_quantity(), "vi", "vi"),  # nothing moves: right under a bad joint
         (one_quantity(growth=0.5), "vi", "chains"),
-        (one_quantity(shift=0.5), "chains", "vi"),
+        (one_quantity(shift=0.5), "neither", "vi"),
+        (one_quantity(shift=0.5, growth=0.5), "neither", "neither"),  # as down a funnel
         (one_quantity(shift=0.5, growth=0.5, rhat=1.3), "neither", "neither"),
         (one_quantity(shift=0.05, growth=0.05, rhat=2.0), "neither", "neither"),  # a way to go
         (one_quantity(error=0.5), "neither", "neither"),
@@ -65,8 +66,9 @@ def test_chains_that_leave_weighted_draws_overrule_them():
     moved = one_quantity(shift=0.5, rhat=1.3, starts="weighted")
     assert choose_mean(known(chains=moved))[1] == "neither"
     assert choose_sd(known(chains=moved))[1] == "vi"
-    arrived = replace(moved, rhat=np.ones(2))
-    assert choose_mean(known(chains=arrived))[1] == "chains"
+    wider = one_quantity(growth=0.5, starts="weighted")
+    assert choose_mean(known(chains=wider))[1] == "vi"
+    assert choose_sd(known(chains=wider))[1] == "chains"
 
 
 def test_the_weaker_of_two_claims_less():

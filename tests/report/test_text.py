@@ -85,7 +85,10 @@ def test_the_summary_of_a_check_is_what_print_shows(check):
 
 
 def test_the_finding_that_has_decided_is_not_repeated(check):
-    halves = PooledModes(0.3, Measure(0.0, 0.0), 0.5, np.full(2, 0.5), np.zeros((2, 3)))
+    halves = PooledModes(
+        0.3, Measure(0.0, 0.0), 0.5, np.full(2, 0.5), np.zeros((2, 3)),
+        ("x[0]",), np.ones(1), np.ones(1),
+    )  # fmt: skip
     missed = replace(normal_check(), pooled=halves)
     assert "misses another mode" in missed.verdict.sentence
     for one in (check, missed, normal_check()):

@@ -30,7 +30,7 @@ def check_given(
     quantities: Spec | None,
     *,
     chains: Chains = False,
-    num_starts: int = 1,
+    num_starts: int | None = 1,
     seed: int = 0,
     budget: float = np.inf,
 ) -> Check:
@@ -52,7 +52,7 @@ def check_given(
     with np.errstate(invalid="ignore"):
         log_ratios = draws.log_p - draws.log_q
     smoothed = judged_psis(log_ratios)
-    search, pooled = search_beside(draws, num_starts, seed)
+    search, pooled, unsearched = search_beside(draws, num_starts, seed)
     short, left_out = chains_of_draws(
         draws, values, names, quantities, smoothed, seed, budget, chains
     )
@@ -68,7 +68,7 @@ def check_given(
         modes=search,
         chains=short,
         title=draws.title,
-        notes=(*draws.notes, *left_out, *nan_notes(values, names)),
+        notes=(*draws.notes, *left_out, *unsearched, *nan_notes(values, names)),
         unnormalized=draws.unnormalized,
         elbo_trace=draws.elbo_trace,
         provenance=Provenance(

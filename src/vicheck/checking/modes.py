@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from vicheck.vi.families.family import Family
     from vicheck.vi.families.mixture import Mixture
 
-__all__ = ["pooled_modes", "search_beside"]
+__all__ = ["NUM_STARTS", "pooled_modes", "search_beside"]
 
 Floats = NDArray[np.float64]
 
@@ -34,6 +34,8 @@ _LEAST_HITS = 20
 """Draws of a full run that must fall where another optimum prevails, for khat to see it."""
 _MAX_FULL_RANK = 50
 """Up to this dimension modes beside a fit made elsewhere are fitted at full rank."""
+NUM_STARTS = 48
+"""Starts of a search, as of `vicheck.fit`."""
 _POOLED_DRAWS = 20_000
 """Draws from the mixture of such modes."""
 
@@ -136,14 +138,33 @@ class _WithMembers(Traced):
 
 
 def search_beside(
-    draws: Draws, num_starts: int, seed: int
-) -> tuple[ModeSearch | None, PooledModes | None]:
+    draws: Draws, num_starts: int | None, seed: int
+) -> tuple[ModeSearch | None, PooledModes | None, tuple[str, ...]]:
     """Search for modes that draws made elsewhere do not reach, if their model is known.
 
     Where they come from a q whose density vicheck has, other modes are fitted and mixed with it.
+    A note says why there was no search although the model is known; if a number of starts was
+    asked for, that is an error.
     """
-    if draws.model is None or num_starts < 2:
-        return None, None
+    if draws.model is None or num_starts == 1:
+        return None, None, ()
+    missing = [name for name, _ in draws.model.program.layout if name not in draws.values]
+    if missing and draws.q is None:
+        return None, None, (f"Other modes were not searched for: the draws lack {missing[0]}.",)
+    try:
+        return *_search_beside(draws, draws.model, num_starts or NUM_STARTS, seed), ()
+    except Exception as error:
+        if num_starts is not None:
+            raise
+        # A check of draws needs no gradient, and must not fail because there is none.
+        said = str(error).strip().splitlines()
+        reason = f"{type(error).__name__}{': ' + said[0] if said else ''}"
+        return None, None, (f"Other modes were not searched for ({reason}).",)
+
+
+def _search_beside(
+    draws: Draws, model: Model, num_starts: int, seed: int
+) -> tuple[ModeSearch, PooledModes | None]:
     from vicheck.model import double_precision
     from vicheck.quantities import reported_quantities
     from vicheck.vi.families.registry import kind_of
@@ -152,7 +173,7 @@ def search_beside(
     from vicheck.vi.modes.search import find_modes
 
     with double_precision(), np.errstate(invalid="ignore"):
-        model = draws.model.snapshot()
+        model = model.snapshot()
         elbo = np.nan if draws.unnormalized else float(np.mean(draws.log_p - draws.log_q))
         q = None if draws.q is None else draws.q.family()
         place = place_of(draws if q is None else q, model)

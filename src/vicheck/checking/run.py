@@ -40,8 +40,6 @@ __all__ = ["check", "check_draws", "is_drawn_from"]
 
 Floats = NDArray[np.float64]
 
-NUM_STARTS = 48
-"""As of `vicheck.fit`."""
 _SEEN, _MOST_COLUMNS = 2000, 40
 """Draws, and parameters at most, with which the scale of log_q is looked at."""
 
@@ -155,13 +153,11 @@ def check(
     if isinstance(what, Draws):
         refuse_unused(of_drawing, "draws that are there already")
         checked = check_given(
-            what, quantities, chains=chains, num_starts=num_starts or NUM_STARTS, budget=seconds
+            what, quantities, chains=chains, num_starts=num_starts, budget=seconds
         )
     else:
         refuse_unused({"executor": executor}, "a fit that was made elsewhere")
-        checked = _check_elsewhere(
-            what, number, budget, seed, quantities, chains, num_starts or NUM_STARTS
-        )
+        checked = _check_elsewhere(what, number, budget, seed, quantities, chains, num_starts)
     return checked if reference is None else _with_truth(checked, reference)
 
 
@@ -230,7 +226,7 @@ def _check_elsewhere(
     seed: int | None,
     quantities: Spec | None,
     chains: Chains,
-    num_starts: int,
+    num_starts: int | None,
 ) -> Check:
     """Check a fit of another library, or draws in a file."""
     from vicheck.adapters.sources import can_draw_from, draws_of

@@ -53,15 +53,19 @@ def choose_mean(known: Witnesses) -> list[Use]:
 
     Where the weights work, jointly and for this quantity, the weighted mean is right, and the plain
     one will do when both agree. Elsewhere only short chains can tell: when they stay where q is,
-    its mean is right under a bad joint; when they move and have forgotten where they began, their
-    ends are right; else nothing is known.
+    its mean is right under a bad joint. When they move, nothing is known but a bound of the error:
+    in a funnel they move on and on, and their ends are no estimate.
     """
     weighted = known.weights_work & (known.khat < known.threshold)
     return _choose(known, weighted, np.abs(known.shift) < SMALL_SHIFT, of_sd=False)
 
 
 def choose_sd(known: Witnesses) -> list[Use]:
-    """Choose an estimate of each sd, likewise, by the khat of its own."""
+    """Choose an estimate of each sd, likewise, by the khat of its own.
+
+    Where chains stay with q in the mean and have forgotten where they began, their ends have the
+    right sd: that of a mean field is too small where parameters are correlated.
+    """
     weighted = known.weights_work & (known.khat_sd < known.threshold)
     return _choose(known, weighted, ~(np.abs(known.growth) >= SMALL_GROWTH), of_sd=True)
 
@@ -97,7 +101,10 @@ def _by_chains(
     size, error = _projected(chains.from_q, chains.rhat, of_sd)
     with np.errstate(invalid="ignore"):
         stay = (size <= tolerance) & (size + error <= 1.5 * tolerance)
-        arrived = (chains.rhat <= FORGOTTEN) & (error <= tolerance)
+        arrived = no
+        if of_sd:
+            arrived = (chains.rhat <= FORGOTTEN) & (error <= tolerance)
+            arrived &= _by_chains(chains, count, of_sd=False)[0]
     contradict = no
     if chains.starts == "weighted":
         size, error = _projected(chains.from_starts, chains.rhat, of_sd)

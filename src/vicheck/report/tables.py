@@ -186,7 +186,7 @@ def chains_rows(table: pd.DataFrame) -> list[list[str]]:
     for name, row in table.head(CHAINS_SHOWN).iterrows():
         columns = ("start_mean", "end_mean", "start_sd", "end_sd", "rhat")
         *moments, rhat = (show(row[column]) or "unknown" for column in columns)
-        drift, error = (show_to(row[each], row["drift_error"]) for each in _DRIFT)
+        drift, error = (show_to(row[each], row["drift_error"]) for each in ("drift", "drift_error"))
         moved = "unknown" if drift is None else f"{drift} \N{PLUS-MINUS SIGN} {error}"
         rows.append([plain(str(name)), *moments, moved, rhat])
     return rows

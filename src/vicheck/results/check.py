@@ -151,10 +151,11 @@ class Check:
         One row for each quantity. ``mcse`` is the error of ``psis_mean``, ``shift`` is PSIS minus
         VI in sds of the posterior, ``khat`` governs the error of this quantity's weighted mean and
         ``khat_sd`` that of its weighted sd. ``use_mean`` and ``use_sd`` say which estimate may be
-        used: "vi", "psis", "chains" or "neither"; ``use`` is the weaker of the two. Where short chains were run, ``drift`` is how far the mean has
-        moved from where they began, in posterior sds, and ``drift_error`` its standard error: from
-        the weighted mean where khat is below its threshold, from that of q elsewhere. Computed when
-        first asked for.
+        used: "vi", "psis", "chains" or "neither"; ``use`` is the weaker of the two. Where
+        short chains were run, ``chains_mean`` and ``chains_sd`` are those of their ends, and
+        ``drift`` is how far the mean has moved from where they began, in posterior sds, with its
+        standard error ``drift_error``: from the weighted mean where khat is below its threshold,
+        from that of q elsewhere. Computed when first asked for.
         """
         from vicheck.checking.moments import moments_table, unknown_moments, with_use
         from vicheck.judging import spoilt_by_modes
@@ -164,6 +165,8 @@ class Check:
         log_ratios = self.log_ratios[: len(self.values)]
         table = moments_table(self.values, log_ratios, self._psis_of_kept, self.names)
         spoilt = spoilt_by_modes(self.names, self.pooled, self.modes, self.psis.threshold)
+        if np.isnan(self.kept_log_weights).any():  # the density is not a number somewhere
+            spoilt[:] = True
         weights_work = self.verdict.weights_work.value == "yes"
         table = with_use(table, self.psis.threshold, weights_work, spoilt, self.chains)
         for name, column in self.extra.items():

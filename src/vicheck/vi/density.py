@@ -141,9 +141,14 @@ class Density:
         return self._shared | jax.tree.map(lambda leaf: leaf[lane], self._own)
 
     @property
+    def is_compiled(self) -> bool:
+        """Whether compiled code computes it, and not a function on the host."""
+        return self._on_host is None
+
+    @property
     def is_cheap(self) -> bool:
         """Whether compiled code computes it, and its points are less work than a call."""
-        return self._on_host is None and not self._is_large
+        return self.is_compiled and not self._is_large
 
     def data_of(self, lanes: Lanes) -> tuple[Data, Data]:
         """Return the own data of some lanes, in arrays with a leading axis, and the shared."""

@@ -32,8 +32,8 @@ _FEWEST_STARTS = 12
 """For a density so expensive that more would take longer than the fit."""
 _EVALUATIONS, _FEW_EVALUATIONS = 150, 60
 """Evaluations of a climb at most, of cheap densities and of others."""
-_LEAST_BUDGET = 1000
-"""Evaluations that a search may always take."""
+_LEAST_BUDGET, _LEAST_ON_HOST = 3000, 1000
+"""Evaluations that a search may always take, of a density that is compiled and of another."""
 _POLISHING_STEPS = 20
 """Newton steps from the end of a climb to the mode itself."""
 _LEFT = 0.05
@@ -119,7 +119,7 @@ def find_modes(
     density = Density(model.program, model.data, {})
     most = _EVALUATIONS
     if not density.is_cheap:
-        budget = max(_LEAST_BUDGET, budget)
+        budget = max(_LEAST_BUDGET if density.is_compiled else _LEAST_ON_HOST, budget)
         num_starts = min(num_starts, max(_FEWEST_STARTS, int(budget / _FEW_EVALUATIONS)))
         most = _FEW_EVALUATIONS
     starts = choose_starts(model, density, place, num_starts, seed)
