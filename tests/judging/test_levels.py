@@ -9,7 +9,15 @@ import pytest
 
 import vicheck
 from tests.calibration.made import calibration
-from tests.judging.situations import ended, pooled, psis_of, psis_of_shape, ratios
+from tests.judging.situations import (
+    ended,
+    not_pareto,
+    pooled,
+    psis_of,
+    psis_of_shape,
+    ratios,
+    screenings,
+)
 from vicheck.judging import judge_check
 from vicheck.judging.findings import CATALOGUE
 from vicheck.judging.levels import LEVELS
@@ -130,6 +138,10 @@ def every_verdict():
     yield vicheck.judge_psis(psis_of(0.5, 400))
     stan = ended(relative_change_mean=0.01, relative_change_median=0.02)
     yield judge_check(psis_of_shape(0.3, 100_000), {1000: 0.1, 100_000: 0.8}, stan, None)
+    yield judge_check(psis_of_shape(0.3, 100_000), {1000: 4.2, 100_000: 0.3}, stan, None)
+    yield from (judge_check(result, {}, None, None) for result in not_pareto().values())
+    good = psis_of_shape(0.3, 100_000)
+    yield from (judge_check(good, {}, None, None, seen) for seen in screenings().values())
     yield calibration(x=(0.0, 1.0)).verdict
     yield calibration(
         x=(0.5, 1.0), y=(-0.5, 1.0), z=(0.0, 0.5), settings={"kind": "posterior"}
