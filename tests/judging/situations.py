@@ -10,7 +10,9 @@ from vicheck.results.convergence import Convergence, GradientTest, PooledModes
 from vicheck.results.estimates import Measure
 from vicheck.results.modes import ModeSearch
 from vicheck.results.psis import PsisStatus
+from vicheck.results.screening import Screening
 from vicheck.results.status import FitStatus
+from vicheck.results.tail_fits import TailFits
 
 
 def psis_of_shape(k, num_draws):
@@ -45,6 +47,32 @@ def ratios():
         "khat-high": psis_of_shape(1.2, 100_000),
         "khat-few-draws": lifted(),
         "khat-undefined": replace(measured, status=PsisStatus.NOT_FINITE, khat=np.nan),
+    }
+
+
+def not_pareto():
+    """Return ratios whose tail is not Pareto: one that is low further out, and one not seen."""
+    high = replace(psis_of_shape(1.2, 10_000), khat=3.5)
+    khats = {600: 2.0, 300: 3.5, 150: 0.4, 75: 0.4, 37: 0.4}
+    return {
+        "not-pareto": replace(high, tail_fits=TailFits(khats, 0.4, 150, largest=5.0)),
+        "tail-unseen": replace(high, tail_fits=TailFits(khats, np.nan, 0, largest=5.0)),
+    }
+
+
+def screenings():
+    """Return draws that are not what they seem, by what is found."""
+    fine = Screening(
+        num_draws=1000, num_copies=0, tail_length=95, tail_copies=0, num_clipped=0,
+        likeness=1.0, resolution=1e-12,
+    )  # fmt: skip
+    return {
+        "": fine,
+        "tied-draws": replace(fine, num_copies=900),
+        "clipped-ratios": replace(fine, num_clipped=10),
+        "dependent-draws": replace(fine, likeness=40.0),
+        "coarse-ratios": replace(fine, resolution=0.0625),
+        "ratios-too-coarse": replace(fine, resolution=8.0),
     }
 
 

@@ -97,7 +97,7 @@ def test_a_q_that_only_its_weights_make_right_is_usable_not_good(shift, growth, 
         "mu": Difference(shift, 0.01, growth, 0.01),
         "constant": Difference(np.nan, np.nan, np.nan, np.nan),
     }
-    verdict = judge_check(measured(), {}, None, None, None, corrections)
+    verdict = judge_check(measured(), {}, None, None, corrections=corrections)
     assert (verdict.level, verdict.decided_by) == ("usable", "plain-off")
     assert words in str(verdict)
     assert (str(verdict.close), str(verdict.weights_work)) == ("no", "yes")
@@ -108,7 +108,7 @@ def test_corrections_within_their_error_or_small_are_none():
         "small": Difference(0.09, 0.001, 0.09, 0.001),
         "noisy": Difference(0.3, 0.1, -0.3, 0.1),
     }
-    assert judge_check(measured(), {}, None, None, None, corrections).level == "good"
+    assert judge_check(measured(), {}, None, None, corrections=corrections).level == "good"
 
 
 def test_weights_that_leave_few_draws_are_not_usable():

@@ -14,10 +14,12 @@ from tests.judging.situations import (
     chains,
     drift,
     ended,
+    not_pareto,
     pooled,
     psis_of,
     psis_of_shape,
     ratios,
+    screenings,
     searched,
 )
 from vicheck.judging import judge_check
@@ -181,9 +183,12 @@ def every_verdict():
     stan = ended(relative_change_mean=0.01, relative_change_median=0.02)
     yield judge_check(psis_of_shape(0.3, 100_000), {1000: 0.1, 100_000: 0.8}, stan, None)
     off = {"mu": Difference(0.5, 0.01, 0.0, 0.01)}
-    yield judge_check(psis_of_shape(0.3, 100_000), {}, None, None, None, off)
-    few = replace(psis_of_shape(0.3, 100_000), ess=9.0)
-    yield judge_check(few, {}, None, None)
+    good = psis_of_shape(0.3, 100_000)
+    yield judge_check(good, {}, None, None, corrections=off)
+    yield judge_check(replace(good, ess=9.0), {}, None, None)
+    yield judge_check(good, {1000: 4.2, 100_000: 0.3}, stan, None)
+    yield from (judge_check(result, {}, None, None) for result in not_pareto().values())
+    yield from (judge_check(good, {}, None, None, screening=x) for x in screenings().values())
     yield calibration(x=(0.0, 1.0)).verdict
     yield calibration(
         x=(0.5, 1.0), y=(-0.5, 1.0), z=(0.0, 0.5), settings={"kind": "posterior"}

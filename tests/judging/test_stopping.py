@@ -26,6 +26,7 @@ def found(low, high, num_draws=8000, status=PsisStatus.OK):
         num_draws=num_draws,
         threshold=khat_threshold(num_draws),
         khat_interval=lambda level: (low, high),
+        tail_fits=None,
     )
 
 

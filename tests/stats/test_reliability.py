@@ -57,7 +57,7 @@ def test_convergence_rate_is_continuous_and_falls():
 
 
 def test_convergence_rate_at_one_half_is_the_limit_from_both_sides():
-    """The fraction is 0 / 0 there: fractions next to it, without rounding, say what it is."""
+    """The fraction is 0 / 0 there; next to it, in many digits, it says what it should be."""
     for size in (2, 10, 100, 1000, 10**6):
         at = reliability.convergence_rate(0.5, size)
         below, above = (rate_without_rounding(0.5 + step, size) for step in (-1e-12, 1e-12))

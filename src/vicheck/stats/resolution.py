@@ -6,25 +6,26 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 __all__ = ["resolution_of"]
 
 Floats = NDArray[np.float64]
 
-_FORMATS: tuple[DTypeLike, ...] = (np.float16, np.float32)
 _DECIMALS = range(4, -7, -1)
 """Powers of ten that numbers may have been rounded to, the coarsest first."""
-_LEAST_DIGITS = 1e-3
+_LEAST_DIGITS = 1e-4
 """Numbers rounded to more than this part of their size are whole numbers of something else."""
+_SPACINGS = 64.0
+"""Spacings of double precision below which no number can be told from a rounded one."""
 _SAMPLE = 256
 
 
 def resolution_of(log_density: Floats) -> float:
     """Return the distance between neighbouring numbers of the kind that these are.
 
-    It is that of double precision, unless every number is one of single or half precision, or has
-    few decimals: then that of these. Zero for fewer than two different numbers.
+    It is that of double precision, unless every number is one of single precision, or has few
+    decimals: then that of these. Zero for fewer than two different numbers.
 
     Examples
     --------
@@ -39,12 +40,12 @@ def resolution_of(log_density: Floats) -> float:
         return 0.0
     size = np.abs(x).max()
     found = float(np.spacing(size))
-    for kind in _FORMATS:
-        if _all_of(x, partial(_is_exact, kind=kind)):
-            found = max(found, float(np.spacing(np.asarray(size, kind))))
+    if _all_of(x, _is_single):
+        found = float(np.spacing(np.float32(size)))
     for power in _DECIMALS:
         step = 10.0**power
-        if found < step <= _LEAST_DIGITS * size and _all_of(x, partial(_is_multiple, power=power)):
+        clear = _SPACINGS * np.spacing(size) < step <= _LEAST_DIGITS * size
+        if clear and step > found and _all_of(x, partial(_is_multiple, power=power)):
             return step
     return found
 
@@ -54,9 +55,9 @@ def _all_of(x: Floats, holds: Callable[[Floats], bool]) -> bool:
     return holds(x[:_SAMPLE]) and holds(x)
 
 
-def _is_exact(x: Floats, kind: DTypeLike) -> bool:
+def _is_single(x: Floats) -> bool:
     with np.errstate(over="ignore", under="ignore"):
-        return bool((x.astype(kind) == x).all())
+        return bool((x.astype(np.float32) == x).all())
 
 
 def _is_multiple(x: Floats, power: int) -> bool:

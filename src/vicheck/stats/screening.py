@@ -45,35 +45,46 @@ def screen_draws(log_p: Floats, log_q: Floats, values: Floats) -> Screening:
         likeness_of_neighbours(series[:_DRAWS])
         for series in (log_ratios, log_p, log_q, *values.T[:_COLUMNS])
     ]
+    densities = log_p[:kept], log_q[:kept]
+    copied = not _is_discrete(*densities, quantities)
     return Screening(
         num_draws=size,
-        num_copies=_num_copies(log_p[:kept], log_q[:kept], quantities, kept),
+        num_copies=_num_copies(*densities, quantities) if copied else 0,
         tail_length=tail_length,
-        tail_copies=_num_copies(log_p[tail], log_q[tail], quantities[tail], kept),
+        tail_copies=_num_copies(log_p[tail], log_q[tail], quantities[tail]) if copied else 0,
         num_clipped=_num_clipped(log_ratios[:kept], quantities),
         likeness=float(np.fmax.reduce(likeness)),
         resolution=max(resolution_of(log_p), resolution_of(log_q)),
     )
 
 
-def _num_copies(log_p: Floats, log_q: Floats, quantities: Floats, num_draws: int) -> int:
-    """Count draws that repeat another one in densities and quantities; 0 if they are few.
+def _num_copies(log_p: Floats, log_q: Floats, quantities: Floats) -> int:
+    """Count draws that repeat another one in densities and quantities; 0 if they are few."""
+    if not _are_tied(log_p, log_q):
+        return 0
+    return len(log_p) - len(np.unique(np.column_stack([log_p, log_q, quantities]), axis=0))
 
-    A discrete q repeats itself, each value as often as its density says.
+
+def _is_discrete(log_p: Floats, log_q: Floats, quantities: Floats) -> bool:
+    """Whether draws are tied because q is discrete, each value as often as its density says.
+
+    Or because both densities are constant, and the quantities do not tell draws apart.
     """
-    size = len(log_p)
-    fewest = (1.0 - _MOST_TIES) * size
-    if np.unique(log_p).size >= fewest or np.unique(log_q).size >= fewest:
-        return 0
-    if log_p.min() == log_p.max() and log_q.min() == log_q.max():  # both densities are constant
-        return 0
+    if not _are_tied(log_p, log_q):
+        return False
+    if log_p.min() == log_p.max() and log_q.min() == log_q.max():
+        return True
     rows = np.column_stack([log_p, log_q, quantities])
     _, first, counts = np.unique(rows, axis=0, return_index=True, return_counts=True)
     with np.errstate(over="ignore"):
-        expected = num_draws * np.exp(log_q[first])
-    if (np.abs(counts - expected) <= 5.0 * np.sqrt(expected) + 3.0).all():
-        return 0
-    return size - counts.size
+        expected = len(log_p) * np.exp(log_q[first])
+    return bool((np.abs(counts - expected) <= 5.0 * np.sqrt(expected) + 3.0).all())
+
+
+def _are_tied(log_p: Floats, log_q: Floats) -> bool:
+    """Whether so many values of both densities are equal that draws may be copies."""
+    fewest = (1.0 - _MOST_TIES) * len(log_p)
+    return np.unique(log_p).size < fewest and np.unique(log_q).size < fewest
 
 
 def _num_clipped(log_ratios: Floats, quantities: Floats) -> int:
