@@ -62,6 +62,8 @@ class Histogram:
     p_adjusted: float
     bias: float
     """In sds of q, positive when q sits too high."""
+    decides: bool
+    """Whether this is the quantity that the verdict names first."""
 
 
 def histograms_data(
@@ -90,6 +92,7 @@ def histograms_data(
                 direction=str(row["direction"]),
                 p_adjusted=float(row["p_adjusted"]),
                 bias=float(row["bias"]),
+                decides=name == calibration.deciding_quantity,
             )
         )
     return histograms
@@ -110,6 +113,8 @@ class EcdfDifference:
     upper: Floats
     inside: bool
     """Whether all of it lies in the band."""
+    decides: bool
+    """Whether this is the quantity that the verdict names first."""
 
 
 def ecdf_difference_data(
@@ -131,6 +136,7 @@ def ecdf_difference_data(
                 lower=_from_zero(band.lower - band.points),
                 upper=_from_zero(band.upper - band.points),
                 inside=bool(p.size and inside.all()),
+                decides=name == calibration.deciding_quantity,
             )
         )
     return differences

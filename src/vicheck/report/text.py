@@ -39,7 +39,8 @@ ROWS_SHOWN = 12
 """Rows of a table that are printed; the others are counted."""
 
 _TESTS = (
-    "median", "bias", "bias_low", "bias_high", "dispersion", "p_value", "p_adjusted", "direction",
+    "median", "bias", "bias_low", "bias_high", "dispersion", "coverage_90", "p_adjusted",
+    "direction",
 )  # fmt: skip
 _SIGN = "p = Pr_q(quantity < truth): small when q sits too high. bias is in sds of q."
 _MARK_WIDTH = len("caution")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from vicheck.judging.findings import calibration, khat, optimum, simulations
+from vicheck.judging.findings import calibration, khat, optimum, simulations, spread
 from vicheck.judging.findings.evidence import Evidence
 
 __all__ = ["CATALOGUE", "Evidence"]
 
 CATALOGUE: dict[str, type[Evidence]] = {
     kind.code: kind
-    for module in (khat, optimum, calibration, simulations)
+    for module in (khat, optimum, calibration, spread, simulations)
     for kind in (getattr(module, name) for name in module.__all__)
 }
 """Every finding by its code."""
