@@ -8,6 +8,7 @@ at most c where q's central interval of probability c holds the truth.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,7 @@ def covers_as_claimed(
     return shaped(covers, p)
 
 
+@lru_cache(maxsize=32)
 def detectable_stretch(num_datasets: int, level: float = 0.05, *, stretch: float = 1.0) -> float:
     """Return by what factor q has to be too narrow for `covers_as_claimed` to find it.
 
@@ -123,6 +125,7 @@ def detectable_stretch(num_datasets: int, level: float = 0.05, *, stretch: float
     return _smallest(is_found, stretch)
 
 
+@lru_cache(maxsize=32)
 def _bounds(num: int, level: float, stretch: float) -> tuple[Floats, Floats]:
     """Return the smallest and largest number of intervals of probability i / K that may hold.
 
@@ -136,7 +139,9 @@ def _bounds(num: int, level: float, stretch: float) -> tuple[Floats, Floats]:
     band = simultaneous_band(num, 1.0 - level)
     tail, points = 0.5 * band.gamma, band.points.size
     lower = binom.ppf(tail, num, _held(points, 1.0 / stretch))
-    return lower, binom.isf(tail, num, _held(points, stretch))
+    upper = binom.isf(tail, num, _held(points, stretch))
+    lower.flags.writeable = upper.flags.writeable = False
+    return lower, upper
 
 
 def _held(points: int, stretch: float) -> Floats:
