@@ -21,7 +21,8 @@ class SortedQuantities:
     """Rows of the table of tests, in each case the worst first."""
 
     biased: pd.DataFrame
-    """Asymmetric, and both median and mean of q are off by more than a little."""
+    """Asymmetric, and the median of q is off by more than a little. So is its mean, or q is too
+    narrow: otherwise it is the posterior that is skewed."""
     asymmetric: pd.DataFrame
     """Asymmetric by more than a small shift would make them, but not known to be shifted so far."""
     slight: pd.DataFrame
@@ -34,7 +35,7 @@ class SortedQuantities:
     """The joint log likelihood where it is biased or asymmetric: no bias of a parameter, but a sign
     that q is too narrow or too wide, or has not learned from the data."""
     likelihood_is_low: bool
-    """Whether that is clearly too low, and q is too wide for no quantity."""
+    """Whether that is clearly too low, and all other quantities are calibrated."""
 
     @property
     def are_calibrated(self) -> bool:
@@ -55,18 +56,22 @@ def sort_quantities(tests: pd.DataFrame) -> SortedQuantities:
     """
     significant = tests["p_adjusted"] < SIGNIFICANT_BELOW
     large = tests["statistic"] > _small_asymmetry() * tests["num_datasets"]
-    over = (tests["bias_low"] > SMALL_BIAS) & (tests["mean_bias"] > SMALL_BIAS)
-    under = (tests["bias_high"] < -SMALL_BIAS) & (tests["mean_bias"] < -SMALL_BIAS)
+    narrow = tests["dispersion_low"] > SMALL_STRETCH
+    # A skewed posterior moves the median away from that of a q with the right mean and sd.
+    over = (tests["bias_low"] > SMALL_BIAS) & (narrow | (tests["mean_bias"] > SMALL_BIAS))
+    under = (tests["bias_high"] < -SMALL_BIAS) & (narrow | (tests["mean_bias"] < -SMALL_BIAS))
     biased = significant & (over | under)
     asymmetric = significant & large & ~biased
     likelihood = (tests.index == LIKELIHOOD) & (len(tests) > 1)
     uncovered = ~tests["covers"] & tests["p_value"].notna()
-    # A bias spreads the probabilities too: it must not be taken for a q that is too narrow.
-    narrow = (tests["dispersion_low"] > SMALL_STRETCH) & ~biased
     wide = tests["dispersion_high"] < 1.0 / SMALL_STRETCH
     clear = tests["dispersion_p_adjusted"] < SIGNIFICANT_BELOW
-    stretched = uncovered & clear & (narrow | wide) & _one_factor_explains(tests) & ~likelihood
+    # A bias spreads the probabilities too: it must not be taken for a q that is too narrow.
+    stretched = (
+        uncovered & clear & (narrow & ~biased | wide) & _one_factor_explains(tests) & ~likelihood
+    )
     off = (biased | asymmetric) & likelihood
+    others_wrong = (biased | asymmetric | uncovered) & ~likelihood
     return SortedQuantities(
         biased=_nearest_end_first(tests[biased & ~likelihood]),
         asymmetric=_largest_bias_first(tests[asymmetric & ~likelihood]),
@@ -74,9 +79,7 @@ def sort_quantities(tests: pd.DataFrame) -> SortedQuantities:
         stretched=_farthest_from_one_first(tests[stretched]),
         uncovered=_least_covering_first(tests[uncovered & ~biased & ~stretched & ~off]),
         likelihood=tests[off],
-        likelihood_is_low=bool(
-            (likelihood & biased & under).any() and not (wide & stretched).any()
-        ),
+        likelihood_is_low=bool((likelihood & biased & under).any() and not others_wrong.any()),
     )
 
 

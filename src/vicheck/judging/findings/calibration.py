@@ -126,7 +126,7 @@ class Asymmetric(UsableForPoints):
     def _size(self) -> str:
         if self._is_small:
             return f"the bias is no more than {show(self._largest)} of its sds"
-        if max(self.bias_low, -self.bias_high) > SMALL_BIAS:
+        if self._is_skewed:
             return (
                 f"its means are off by {show(abs(self.mean_bias))} of its sds only, and its "
                 f"medians by {show(abs(self.bias))}"
@@ -146,9 +146,16 @@ class Asymmetric(UsableForPoints):
         return self._largest <= SMALL_BIAS
 
     @property
+    def _is_skewed(self) -> bool:
+        """Whether the median of q is clearly off, and its mean was not found to be."""
+        return max(self.bias_low, -self.bias_high) > SMALL_BIAS
+
+    @property
     def hint(self) -> str:
         if self._is_small:
             return f"Nothing, if a bias of that size does not matter to you. {_SKEWED}"
+        if self._is_skewed:
+            return f"Report means, not medians, sds or intervals. {_SKEWED}"
         return f"Simulate more datasets to tell. {_SKEWED}"
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import ClassVar
 
+from vicheck.judging.wording import lower_case
 from vicheck.results.verdict import Finding, Severity
 
 __all__ = ["Evidence", "OnQuantities", "UsableForPoints"]
@@ -92,4 +93,5 @@ class UsableForPoints(OnQuantities):
 
     @property
     def sentence(self) -> str:
-        return f"The approximation is usable for point estimates, but not calibrated: {self.aside}"
+        what = lower_case(self.aside)
+        return f"The approximation is usable for point estimates, but not calibrated: {what}"

@@ -129,11 +129,13 @@ class LikelihoodOff(UsableForPoints):
 
     @property
     def aside(self) -> str:
-        return f"{self._what}."
+        return sentence_case(self._what)
 
     @property
     def hint(self) -> str:
-        why = "too narrow, or lacks correlations" if self.bias > 0.0 else "too wide"
+        why = (
+            "too narrow, or lacks correlations" if self.bias > 0.0 else "too wide in some direction"
+        )
         return f"q is {why}. {_NO_INTERVALS}"
 
     @property
@@ -149,7 +151,7 @@ class LikelihoodOff(UsableForPoints):
 
 @dataclass(frozen=True)
 class LikelihoodLow(LikelihoodOff):
-    """Draws of q explain the data worse, and not because q is too wide."""
+    """Draws of q explain the data worse, though q is calibrated for all other quantities."""
 
     advice: tuple[str, ...]
     """What remedies there are, each as part of a sentence."""
@@ -160,8 +162,8 @@ class LikelihoodLow(LikelihoodOff):
     @property
     def sentence(self) -> str:
         return (
-            f"The approximation is not reliable: {self._what}, though q is too wide for no "
-            "quantity."
+            f"The approximation is not reliable: {self._what}, though all other quantities are "
+            "calibrated."
         )
 
     @property
