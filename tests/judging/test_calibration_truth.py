@@ -230,7 +230,7 @@ def test_through_vsbc_with_a_fit_of_ones_own(sd, level):
 
 
 def test_mean_field_with_the_exact_mean_is_usable_however_many_datasets():
-    """It is too narrow, and too wide where the data speak: the log likelihood is clearly too low."""
+    """It is too narrow, but too wide where the data speak: the log likelihood is too low."""
 
     def fit(data, seed):
         mean, covariance = pair_posterior(data["y"])

@@ -62,6 +62,10 @@ class Histogram:
     p_adjusted: float
     bias: float
     """In sds of q, positive when q sits too high."""
+    coverage_90: float
+    """How often q's central 90% interval holds the truth."""
+    covers: bool
+    """Whether intervals of all sizes do so as often as they claim."""
     decides: bool
     """Whether this is the quantity that the verdict names first."""
 
@@ -92,6 +96,8 @@ def histograms_data(
                 direction=str(row["direction"]),
                 p_adjusted=float(row["p_adjusted"]),
                 bias=float(row["bias"]),
+                coverage_90=float(row["coverage_90"]),
+                covers=bool(row["covers"]),
                 decides=name == calibration.deciding_quantity,
             )
         )

@@ -67,6 +67,7 @@ def _quantity(histogram: Histogram, ecdf: EcdfDifference) -> tuple[str, Picture,
         + (f", bias {bias} sds of q" if bias is not None else "")
         + (f" (adjusted p {show(histogram.p_adjusted)})." if bias is not None else ".")
         + f" The distribution function is {where} its band."
+        + _coverage_in_words(histogram)
         + (" This quantity decides the verdict." if histogram.decides else "")
     )
     return (
@@ -80,6 +81,13 @@ def _quantity(histogram: Histogram, ecdf: EcdfDifference) -> tuple[str, Picture,
         ),
         caption,
     )
+
+
+def _coverage_in_words(histogram: Histogram) -> str:
+    if not histogram.counts.any():
+        return ""
+    found = f" Intervals of 90% hold the truth in {histogram.coverage_90:.0%} of the datasets"
+    return f"{found}." if histogram.covers else f"{found}; not all sizes cover what they claim."
 
 
 def _datasets_picture(calibration: Calibration) -> Picture:
