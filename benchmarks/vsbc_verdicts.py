@@ -105,7 +105,7 @@ CASES: dict[str, tuple[Draw, str]] = {
     "shifted by 0.3 sds": (shifted(0.3), "unreliable"),
     "shifted by 0.5 sds": (shifted(0.5), "unreliable"),
 }
-"""How q is wrong for the first quantity, and what the verdict ought to be, given datasets enough."""
+"""How q is wrong for the first quantity, and what the verdict ought to be, on enough datasets."""
 
 
 def as_markdown(rows: list[dict[str, float]]) -> str:
@@ -121,9 +121,9 @@ def as_markdown(rows: list[dict[str, float]]) -> str:
         "*ought to be* is the verdict on infinitely many datasets. What is tolerated as making no",
         "difference (a factor of 1.05 between sds, a shift of less than 0.1 sds, see",
         "[the statistics](statistics.md#what-the-level-is)) ought to be good. A share of *good*",
-        "where something else ought to be is a false assurance, which few datasets cannot avoid: a",
-        "verdict says how large an error they would have shown. A share of anything else where good",
-        "ought to be is a false alarm.",
+        "where something else ought to be is a false assurance, which few datasets cannot avoid:",
+        "a good verdict says how large an error they would have shown. A share of anything else",
+        "where good ought to be is a false alarm.",
         "",
         "| q is | ought to be | datasets | quantities | good | usable | unreliable |",
         "|---|---|---|---|---|---|---|",
