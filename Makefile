@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-large test-processors test-wheel lint types bench bench-fit bench-engine bench-vsbc bench-shards accuracy coverage tail-shape auto-draws fuzz soak paper horseshoe-nuts docs clean
+.PHONY: help demo test test-all test-large test-processors test-wheel lint types bench bench-fit bench-engine bench-vsbc bench-shards accuracy coverage tail-shape auto-draws vsbc-verdicts fuzz soak paper horseshoe-nuts docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -81,6 +81,9 @@ tail-shape: $(VENV)/.run  ## tails that are not Pareto, coverage of errors, fals
 
 auto-draws: $(VENV)/.run  ## how often checks that stop early are wrong, written to docs/
 	$(BIN)/python benchmarks/auto_draws.py
+
+vsbc-verdicts: $(VENV)/.run  ## how often the verdict of VSBC is right by simulation, written to docs/
+	$(BIN)/python benchmarks/vsbc_verdicts.py
 
 soak: $(VENV)/.dev  ## disturb runs at random moments (kill, Ctrl-C, full disk, ...), written to docs/
 	$(BIN)/python benchmarks/soak.py

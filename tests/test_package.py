@@ -105,6 +105,7 @@ def test_links_lead_somewhere():
         ("psis", "benchmarks.md", None),
         ("khat_coverage", "khat-coverage.md", ("coverage", "narrow_normals")),
         ("tail_shape", "tail-shape.md", None),
+        ("vsbc_verdicts", "vsbc-verdicts.md", ("verdicts",)),
         ("fit", "fit-benchmarks.md", None),
         ("vsbc", "vsbc-benchmarks.md", None),
         ("engine", "engine-benchmarks.md", None),

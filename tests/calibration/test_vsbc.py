@@ -95,6 +95,9 @@ def test_noncentred_eight_schools_under_estimate_tau(noncentred):
     # 0.5539 over 20,000 datasets
     mean = float(noncentred.probabilities.sel(quantity="tau").mean())
     assert mean == pytest.approx(0.554, abs=0.044)
+    # Its mean on the log scale is nearly right; but it is too narrow as well, so that is no excuse.
+    assert tau["mean_bias"] > -0.1
+    assert "q under-estimates tau" in str(noncentred.verdict)
 
 
 @pytest.mark.parametrize("which", ["centred", "noncentred"])

@@ -58,13 +58,14 @@ def test_exact_fits_are_good_for_machines(files):
 
 
 def test_what_a_person_sees_and_what_is_written(files):
-    """Independent factors are too narrow for two correlated parameters, not biased."""
+    """Independent factors are far too narrow for two correlated parameters, and khats are high."""
     done = vsbc(
         files, "pair", "--num-datasets", "150", "--report", files / "page.html", "--save",
         files / "vsbc.npz", "--quantities", "both",
     )  # fmt: skip
-    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.returncode == 2, done.stdout + done.stderr
     assert "q is too narrow for both[" in done.stdout
+    assert "and weights do not mend it: khat of " in done.stdout
     assert "small when q sits too high" in done.stdout
     assert "both[1]" in (files / "page.html").read_text()
     saved = Calibration.load(files / "vsbc.npz")

@@ -18,10 +18,11 @@ LEVELS = [
     ((0.0, 1.0), 500, "good", "No bias was found in 1 quantity over 500 datasets"),
     ((0.5, 1.0), 500, "unreliable", "q over-estimates x, typically by 0."),
     ((-0.5, 1.0), 500, "unreliable", "q under-estimates x, typically by 0."),
-    ((0.05, 1.0), 20_000, "usable", "asymmetric, but the bias is no more than 0."),
+    ((0.05, 1.0), 20_000, "good", "No bias of more than 0.1 sds was found in 1 quantity"),
     ((0.0, 0.6), 500, "usable", "q is too narrow for x: the sd of x should be 1."),
     ((0.0, 1.7), 500, "usable", "q is too wide for x: the sd of x should be 0."),
-    ((0.0, 1.02), 500, "good", "No bias was found"),
+    ((0.0, 1.02), 500, "good", "Intervals of q hold the truth as often as they claim"),
+    ((0.12, 1.0), 10_000, "usable", "a bias of more than 0.1 of its sds was not shown (it may be"),
 ]
 
 
@@ -39,6 +40,11 @@ def test_levels(q, num_datasets, level, words):
 def test_a_good_verdict_says_what_it_cannot_see():
     verdict = calibration(seed=3, x=(0.0, 1.0)).verdict
     assert "one of 0.15 sds would have been, with probability 0.8" in str(verdict)
+    assert "with sds too small by a factor of 1.21 they would not" in str(verdict)
+    assert "joint log likelihood was not looked at" in verdict.hint
+    joint = calibration(seed=3, x=(0.0, 1.0), log_likelihood=(0.0, 1.0)).verdict
+    assert joint.level == "good"
+    assert "joint log likelihood" not in joint.hint
     assert "cannot prove q right" in verdict.hint
     assert "average over the prior" in verdict.hint
     at_data = calibration(seed=3, settings={"kind": "posterior"}, x=(0.0, 1.0)).verdict

@@ -194,6 +194,9 @@ def every_verdict():
         x=(0.5, 1.0), y=(-0.5, 1.0), z=(0.0, 0.5), settings={"kind": "posterior"}
     ).verdict
     yield calibration(20_000, seed=3, x=(0.05, 1.0)).verdict
+    yield calibration(10_000, x=(0.12, 1.0)).verdict
+    yield calibration(x=(0.0, 1.0), log_likelihood=(0.5, 1.0)).verdict
+    yield calibration(x=(0.0, 1.0), log_likelihood=(-0.5, 1.0)).verdict
     yield calibration(10).verdict
     yield calibration(statuses=dict.fromkeys(range(30), "STALLED")).verdict
     yield calibration(statuses=dict.fromkeys(range(30), "UNKNOWN")).verdict
@@ -207,6 +210,13 @@ def every_verdict():
     missing[:3, 0] = np.nan
     extreme = data.assign(khat=("dataset", high), symmetric_kl=terms)
     yield Calibration(extreme, one.settings).verdict
+    lost = one.probabilities.copy()
+    lost[::10] = 0.0
+    lost[5::10] = 1.0
+    far = data.assign(probability=lost, symmetric_kl=data["symmetric_kl"] + 1530.0)
+    yield Calibration(far, one.settings).verdict
+    tight = calibration(x=(0.0, 0.2))
+    yield Calibration(tight.data.assign(khat=("dataset", high)), tight.settings).verdict
     yield Calibration(data.assign(khat=("dataset", 0.0 * high)), one.settings).verdict
     yield Calibration(two.data.assign(probability=missing), two.settings).verdict
 

@@ -32,6 +32,33 @@ def test_histograms_count_every_dataset_and_mirror(biased):
     assert by_name["tau"].bias == pytest.approx(1.0, abs=0.15)
 
 
+RIGHT = {f"x[{i}]": (0.0, 1.0) for i in range(12)}
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "code"),
+    [("narrow", (0.0, 0.7), "wrong-scale"), ("high", (0.5, 1.0), "bias-found")],
+)
+def test_what_the_headline_names_comes_first_and_is_marked(name, wrong, code):
+    """A quantity that is symmetric and not uniform has no small p-value to bring it up."""
+    made = calibration(1000, **RIGHT, **{name: wrong})
+    assert made.verdict.decided_by == code
+    assert name in str(made.verdict)
+    assert made.deciding_quantity == name
+    for data in (histograms_data(made, most=3), ecdf_difference_data(made, most=3)):
+        assert [one.decides for one in data] == [True, False, False]
+        assert data[0].name == name
+    assert made.worst_first.index[0] == name
+    assert made.tests.index[-1] == name
+
+
+def test_where_no_quantity_decides_none_is_marked():
+    made = calibration(1000, seed=3, **RIGHT)
+    assert made.verdict.level == "good"
+    assert made.deciding_quantity == ""
+    assert not any(one.decides for one in histograms_data(made))
+
+
 def test_few_datasets_have_few_bins():
     assert len(histograms_data(calibration(60))[0].counts) == 6
     assert len(histograms_data(calibration(5))[0].counts) == 4

@@ -83,7 +83,7 @@ def test_long_names_keep_their_beginning_and_index():
         **{"a_very_long_name_of_a_parameter[1234567]": (0.0, 1.0), "tau": (1.0, 1.0)}
     )
     titles = [axes.get_title(loc="left") for axes in plots.histograms(some).axes]
-    assert titles[:2] == ["tau", "a_very_lo..[1234567]"]
+    assert titles[:2] == ["\N{BLACK RIGHT-POINTING TRIANGLE} tau", "a_very_lo..[1234567]"]
 
 
 def test_a_dollar_in_a_name_is_a_dollar(tmp_path):

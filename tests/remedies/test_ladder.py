@@ -156,9 +156,8 @@ def test_names_are_unique_and_every_undefined_status_has_a_remedy():
 
 
 def test_families_are_those_of_the_registry():
-    assert first_line(after_check(1.2, None)).endswith(
-        f"families={(family_names()[0], richer_than(family_names()[0], 1))})".replace("'", '"')
-    )
+    families = str((family_names()[0], richer_than(family_names()[0], 1))).replace("'", '"')
+    assert f"families={families})" in first_line(after_check(1.2, None))
     proposed = first_line(after_check(1.2, convergence(family="full_rank", richer="low_rank")))
     assert 'family="low_rank"' in proposed
 
@@ -210,7 +209,7 @@ def test_the_draws_without_a_ratio_are_those_that_the_verdict_counts():
     log_p = np.zeros(1000)
     log_p[:500], log_p[7], log_p[9] = -np.inf, np.nan, np.inf
     check = vicheck.check_draws(np.zeros((1000, 1)), log_p, np.zeros(1000))
-    assert eval(check.verdict.code, {"np": np, "check": check}).tolist() == [7, 9]
+    assert eval(check.verdict.code, {"check": check}).tolist() == [7, 9]
     assert "2 of 1000" in str(check.verdict)
 
 
@@ -219,8 +218,8 @@ def test_ties_are_shown_by_their_line():
         np.zeros((1000, 1)), np.repeat([0.0, 5.0], [500, 500]), np.zeros(1000)
     )
     assert psis_quietly(check.log_ratios).status.name == "TIED_AT_MAXIMUM"
-    values, _ = eval(check.verdict.code, {"np": np, "check": check})
-    assert values.tolist() == [0.0, 5.0]
+    exec(check.verdict.code, names := {"check": check})
+    assert names["values"].tolist() == [0.0, 5.0]
 
 
 @pytest.mark.parametrize(
@@ -229,8 +228,8 @@ def test_ties_are_shown_by_their_line():
         ("unreliable", "mean_field", False, 'vicheck.vsbc(model, family="full_rank")'),
         ("unreliable", "mean_field", True, 'family="full_rank", posterior=True'),
         ("unreliable", "full_rank", False, "vicheck.reference(model)"),
-        ("good", "full_rank", False, 'vicheck.fit(model, data, family="full_rank")'),
-        ("good", "mean_field", False, "vicheck.check(vicheck.fit(model, data))"),
+        ("good", "full_rank", False, 'vicheck.fit(model, family="full_rank")'),
+        ("good", "mean_field", False, "vicheck.check(vicheck.fit(model))"),
         ("usable", "", False, ""),
         ("unreliable", "", False, ""),
     ],
@@ -259,3 +258,7 @@ def test_after_a_calibration_without_a_verdict():
     assert len(eval(failed.verdict.code, {"calibration": failed})) == 30
     few = calibration(5)
     assert few.verdict.code == "calibration = vicheck.vsbc(model, num_datasets=1000)"
+    other = calibration(5, settings={"family": "full_rank", "kind": "posterior"})
+    assert other.verdict.code == (
+        'calibration = vicheck.vsbc(model, family="full_rank", num_datasets=1000, posterior=True)'
+    )

@@ -112,6 +112,18 @@ def test_the_order_is_verdict_scale_what_to_do_why_quantities_pairs_divergences(
     assert places == sorted(places)
 
 
+def test_the_page_shows_what_the_headline_names():
+    """One quantity among many is too narrow, which no test of symmetry brings to the top."""
+    right = {f"x[{i}]": (0.0, 1.0) for i in range(9)}
+    page = report_html(calibration=calibration(1000, **right, scale=(0.0, 0.6)))
+    assert "q is too narrow for scale" in page
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", page)
+    assert captions[0].startswith("scale: no bias shown")
+    assert "not all sizes cover what they claim. This quantity decides the verdict." in captions[0]
+    assert sum("decides the verdict" in caption for caption in captions) == 1
+    assert page.count("\N{BLACK RIGHT-POINTING TRIANGLE} scale") == 2  # histogram and ECDF
+
+
 def test_the_page_of_a_calibration_says_the_direction_in_words(pages):
     page = pages["vsbc"]
     assert "q sits too high" in page

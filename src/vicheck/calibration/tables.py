@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.judging.cutoffs import SIGNIFICANT_BELOW
-from vicheck.stats.calibration import bias, dispersion
+from vicheck.judging.cutoffs import SIGNIFICANT_BELOW, SMALL_STRETCH
+from vicheck.stats.calibration import bias, dispersion, mean_bias
+from vicheck.stats.coverage import coverage, covers_as_claimed
 from vicheck.stats.multiplicity import benjamini_hochberg, holm
 from vicheck.stats.symmetry import paper_ks, symmetry_test
 from vicheck.stats.uniformity import uniformity_test
@@ -23,21 +24,24 @@ Floats = NDArray[np.float64]
 
 _STATISTICS = (
     "statistic", "p_value", "p_value_over", "p_value_under",
-    "median", "bias", "bias_low", "bias_high",
+    "median", "bias", "bias_low", "bias_high", "mean_bias",
     "dispersion", "dispersion_low", "dispersion_high", "dispersion_p_value",
+    "coverage_50", "coverage_90", "coverage_99", "covers",
     "ks_statistic", "ks_p_value",
 )  # fmt: skip
 """In the order in which `_statistics` returns them."""
 
 _COLUMNS = (
     "statistic", "p_value", "p_adjusted", "q_value", "p_value_over", "p_value_under", "direction",
-    "median", "bias", "bias_low", "bias_high", "dispersion", "dispersion_low", "dispersion_high",
-    "dispersion_p_value", "dispersion_p_adjusted", "ks_statistic", "ks_p_value", "num_datasets",
+    "median", "bias", "bias_low", "bias_high", "mean_bias",
+    "dispersion", "dispersion_low", "dispersion_high", "dispersion_p_value",
+    "dispersion_p_adjusted", "coverage_50", "coverage_90", "coverage_99", "covers",
+    "ks_statistic", "ks_p_value", "num_datasets",
 )  # fmt: skip
 
 
 def tests_table(probabilities: Floats, names: Sequence[str]) -> pd.DataFrame:
-    """Test each column of probabilities for symmetry, and estimate bias and dispersion.
+    """Test each column of probabilities for symmetry and coverage; estimate bias and dispersion.
 
     Parameters
     ----------
@@ -46,13 +50,15 @@ def tests_table(probabilities: Floats, names: Sequence[str]) -> pd.DataFrame:
     names
         Of the quantities.
     """
-    table = _table_of(probabilities, names, _STATISTICS, _statistics)
+    level = SIGNIFICANT_BELOW / len(names)
+    table = _table_of(probabilities, names, _STATISTICS, lambda p: _statistics(p, level))
     table["p_adjusted"] = holm(table["p_value"].to_numpy())
     table["q_value"] = benjamini_hochberg(table["p_value"].to_numpy())
     table["dispersion_p_adjusted"] = holm(table["dispersion_p_value"].to_numpy())
     side = np.where(table["p_value_over"] <= table["p_value_under"], "over", "under")
     significant = table["p_adjusted"] < SIGNIFICANT_BELOW
     table["direction"] = np.where(significant, side, "none")
+    table["covers"] = table["covers"] == 1.0  # False, too, where a quantity is nowhere known
     return table[list(_COLUMNS)]
 
 
@@ -64,10 +70,28 @@ def uniformity_table(probabilities: Floats, names: Sequence[str], level: float) 
     return table.assign(inside=table["inside"] == 1.0)
 
 
-def worst_first(table: pd.DataFrame) -> pd.DataFrame:
-    """Sort by adjusted p-value and, where these agree, by the size of the bias."""
-    keys = table.assign(size=-table["bias"].abs())
-    return table.loc[keys.sort_values(["p_adjusted", "size"], kind="stable").index]
+def worst_first(table: pd.DataFrame, decides: str = "") -> pd.DataFrame:
+    """Sort quantities: that which decides, asymmetric ones, those that do not cover, the rest.
+
+    Parameters
+    ----------
+    table
+        As made by `tests_table`.
+    decides
+        The quantity that the verdict names first, if it names any.
+
+    Notes
+    -----
+    Within each group they are sorted by adjusted p-value and, where these agree, by the size of the
+    bias.
+    """
+    keys = table.assign(
+        decides=table.index != decides,
+        symmetric=~(table["p_adjusted"] < SIGNIFICANT_BELOW),
+        size=-table["bias"].abs(),
+    )
+    order = ["decides", "symmetric", "covers", "p_adjusted", "size"]
+    return table.loc[keys.sort_values(order, kind="stable").index]
 
 
 def _table_of(
@@ -93,8 +117,16 @@ def _table_of(
     return table.assign(num_datasets=known.sum(axis=0))
 
 
-def _statistics(p: Floats) -> tuple[Any, ...]:
-    return (*symmetry_test(p), *bias(p), *dispersion(p), *paper_ks(p))
+def _statistics(p: Floats, level: float) -> tuple[Any, ...]:
+    return (
+        *symmetry_test(p),
+        *bias(p),
+        mean_bias(p),
+        *dispersion(p),
+        *(coverage(p, claimed) for claimed in (0.5, 0.9, 0.99)),
+        covers_as_claimed(p, level, stretch=SMALL_STRETCH),
+        *paper_ks(p),
+    )
 
 
 def _groups(known: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:

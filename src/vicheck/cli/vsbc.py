@@ -46,7 +46,7 @@ reaches obs= is simulated; the file of --data holds what the model conditions on
 
 _MORE = """
 Exit status:
-  0 no bias found, 1 usable with care, 2 not reliable; 64 and up for errors,
+  0 calibrated, 1 usable with care, 2 not reliable; 64 and up for errors,
   among them 65 when there can be no verdict.
 
 Examples:

@@ -8,11 +8,11 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from vicheck.judging.cutoffs import (
+    LARGE_STRETCH,
     LEAST_DATASETS,
     MOST_KHATS_HIGH,
     POWER,
     SIGNIFICANT_BELOW,
-    SMALL_BIAS,
     SMALL_STRETCH,
 )
 from vicheck.judging.findings import Evidence
@@ -24,9 +24,16 @@ from vicheck.judging.findings.calibration import (
     NoBiasFound,
     PapersTest,
     ProbabilitiesMissing,
-    WrongScale,
+    SlightlyAsymmetric,
 )
 from vicheck.judging.findings.simulations import TooFewDatasets
+from vicheck.judging.findings.spread import (
+    FarTooNarrow,
+    LikelihoodLow,
+    LikelihoodOff,
+    NotCovering,
+    WrongScale,
+)
 from vicheck.judging.levels import decide, verdict_from
 from vicheck.judging.simulations import (
     evidence_of_fits,
@@ -35,11 +42,14 @@ from vicheck.judging.simulations import (
     evidence_of_symmetric_kl,
     too_many_unconverged,
 )
+from vicheck.judging.sorting import SortedQuantities, sort_quantities
+from vicheck.judging.wording import LIKELIHOOD
 from vicheck.remedies.ladder import AFTER_CALIBRATION, applicable
 from vicheck.remedies.situations import CalibrationSituation
 from vicheck.results.status import FitStatus
 from vicheck.results.summaries import Average, KhatSummary
 from vicheck.results.verdict import Verdict
+from vicheck.stats.coverage import detectable_stretch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,12 +72,18 @@ def judge_calibration(
 ) -> Verdict:
     """Turn the tests of calibration probabilities into a verdict.
 
-    ``unreliable`` when, after Holm's adjustment at 5%, some quantity is not symmetric, and the
-    interval of its bias excludes zero and goes beyond 0.1 sds; ``usable`` when the interval stays
-    below that or includes zero, when q is clearly too narrow or too wide, or when most fits have a
-    khat above the threshold; ``good`` when none of that was found; ``none`` when more than 5% of
-    the fits have not converged, or fewer than 20 datasets are left. Fits of which it is not known
-    whether they have converged count as neither.
+    ``good`` means calibrated: for no quantity, the joint log likelihood included, are the
+    probabilities found to be asymmetric by more than a shift of 0.1 sds would make them, nor
+    central intervals to cover less or more often than those of a q whose sd is off by a factor of
+    1.05 (each at 5%, adjusted for the number of quantities). ``usable`` when something is, but no
+    bias was shown: point estimates may be right where the posterior is not; or when most fits have
+    a khat above the threshold. ``unreliable`` when a quantity is asymmetric and the interval of its
+    bias lies beyond 0.1 sds (not where the mean of q is right, and q not too narrow: then the
+    posterior is skewed); when draws of q explain the data worse than the true parameters do, though
+    all other quantities are calibrated; or when q's sd is less than half of what it should
+    be and most khats are above the threshold. ``none`` when more than 5% of the fits have not
+    converged, or fewer than 20 datasets are left. Fits of which it is not known whether they have
+    converged count as neither.
 
     Parameters
     ----------
@@ -101,9 +117,11 @@ def judge_calibration(
     elif num_used < LEAST_DATASETS:
         evidence = [TooFewDatasets(num_used), *fits]
     else:
-        calibration = _calibration(tests, _advice(family, richer, posterior))
-        if not calibration:
-            calibration = [_no_bias(tests, num_used, posterior, khat)]
+        found = sort_quantities(tests)
+        calibration = _calibration(found, khat, _advice(family, richer, posterior))
+        if found.are_calibrated:
+            slight = bool(len(found.slight))
+            calibration.insert(0, _no_bias(tests, num_used, slight, posterior, khat))
         evidence = [*calibration, *_gaps(tests, num_used), *_papers_test(tests, ks_size), *fits]
     _, level = decide(evidence)
     codes = frozenset(each.code for each in evidence)
@@ -137,32 +155,19 @@ def _advice(family: str, richer: str, posterior: bool) -> tuple[str, ...]:
     return tuple(remedy.advice(situation) for remedy in remedies)
 
 
-def _calibration(tests: pd.DataFrame, advice: tuple[str, ...]) -> list[Evidence]:
+def _calibration(
+    found: SortedQuantities, khat: KhatSummary | None, advice: tuple[str, ...]
+) -> list[Evidence]:
     """Return what is wrong with the calibration, the worst first."""
-    biased, doubtful, stretched = _split(tests)
     return [
-        *_bias(biased, advice),
-        *_further(biased.iloc[1:]),
-        *_asymmetry(doubtful),
-        *_scale(stretched),
+        *_bias(found.biased, advice),
+        *_further(found.biased.iloc[1:]),
+        *_likelihood(found.likelihood, found.likelihood_is_low, advice),
+        *_asymmetry(found.asymmetric),
+        *_scale(found.stretched, khat, advice),
+        *_coverage(found.uncovered),
+        *_slight_asymmetry(found.slight),
     ]
-
-
-def _split(tests: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Return the quantities with a bias, with a doubtful or small one, and with a wrong scale."""
-    asymmetric = tests[tests["p_adjusted"] < SIGNIFICANT_BELOW]
-    low, high = asymmetric["bias_low"], asymmetric["bias_high"]
-    small = (low >= -SMALL_BIAS) & (high <= SMALL_BIAS)
-    shifted = ((low > 0.0) | (high < 0.0)) & ~small
-    biased = asymmetric[shifted]
-    nearest = biased[["bias_low", "bias_high"]].abs().min(axis=1)
-    biased = biased.loc[nearest.sort_values(ascending=False, kind="stable").index]
-    # A bias spreads the probabilities too: it must not be taken for a q that is too narrow.
-    narrow = (tests["dispersion_low"] > SMALL_STRETCH) & ~tests.index.isin(biased.index)
-    wide = tests["dispersion_high"] < 1.0 / SMALL_STRETCH
-    clear = tests["dispersion_p_adjusted"] < SIGNIFICANT_BELOW
-    stretched = tests[(narrow | wide) & clear]
-    return biased, asymmetric[~shifted], stretched
 
 
 def _bias(biased: pd.DataFrame, advice: tuple[str, ...]) -> list[Evidence]:
@@ -189,34 +194,72 @@ def _further(biased: pd.DataFrame) -> list[Evidence]:
     return [MoreBiased(_pairs(biased["bias"]), over, len(biased) - over)]
 
 
-def _asymmetry(doubtful: pd.DataFrame) -> list[Evidence]:
-    if not len(doubtful):
+def _likelihood(likelihood: pd.DataFrame, is_low: bool, advice: tuple[str, ...]) -> list[Evidence]:
+    if not len(likelihood):
         return []
-    largest = float(doubtful[["bias_low", "bias_high"]].abs().max(axis=None))
-    return [Asymmetric(tuple(map(str, doubtful.index)), len(doubtful), largest)]
+    found = _numbers(likelihood, "bias", "bias_low", "bias_high")
+    return [LikelihoodLow(**found, advice=advice) if is_low else LikelihoodOff(**found)]
 
 
-def _scale(stretched: pd.DataFrame) -> list[Evidence]:
+def _asymmetry(asymmetric: pd.DataFrame) -> list[Evidence]:
+    if not len(asymmetric):
+        return []
+    numbers = _numbers(asymmetric, "bias", "bias_low", "bias_high", "mean_bias")
+    return [Asymmetric(_names(asymmetric), len(asymmetric), **numbers)]
+
+
+def _slight_asymmetry(slight: pd.DataFrame) -> list[Evidence]:
+    if not len(slight):
+        return []
+    numbers = _numbers(slight, "bias", "bias_low", "bias_high")
+    return [SlightlyAsymmetric(_names(slight), len(slight), **numbers)]
+
+
+def _scale(
+    stretched: pd.DataFrame, khat: KhatSummary | None, advice: tuple[str, ...]
+) -> list[Evidence]:
     if not len(stretched):
         return []
     factors = stretched["dispersion"]
-    # The factor is 0 where most p are exactly 1/2, as for a q that is infinitely wide.
-    size = factors.map(lambda factor: abs(math.log(factor)) if factor else math.inf)
-    worst = factors.loc[size.sort_values(ascending=False, kind="stable").index]
-    narrow, wide = _pairs(worst[worst > 1.0]), _pairs(worst[worst < 1.0])
-    return [WrongScale(narrow, wide, len(narrow), len(wide))]
+    narrow, wide = _pairs(factors[factors > 1.0]), _pairs(factors[factors < 1.0])
+    found = narrow, wide, len(narrow), len(wide)
+    if (
+        khat is not None
+        and _most_are_high(khat)
+        and (stretched["dispersion_low"] > LARGE_STRETCH).any()
+    ):
+        return [FarTooNarrow(*found, khat.share_above, khat.threshold, advice)]
+    return [WrongScale(*found)]
+
+
+def _coverage(uncovered: pd.DataFrame) -> list[Evidence]:
+    if not len(uncovered):
+        return []
+    numbers = _numbers(uncovered, "coverage_50", "coverage_90", "coverage_99")
+    return [NotCovering(_names(uncovered), len(uncovered), **numbers)]
 
 
 def _no_bias(
-    tests: pd.DataFrame, num_used: int, posterior: bool, khat: KhatSummary | None
+    tests: pd.DataFrame, num_used: int, slight: bool, posterior: bool, khat: KhatSummary | None
 ) -> Evidence:
-    tested = int(tests["p_value"].notna().sum())
-    smallest = detectable_bias(num_used, max(tested, 1))
-    good = tested, num_used, smallest, posterior
-    # No marginal is biased; still the joint posterior may be missed in most datasets.
-    if khat is not None and khat.num_used and khat.share_above > MOST_KHATS_HIGH:
-        return JointMissed(*good, khat.share_above, khat.threshold)
-    return NoBiasFound(*good)
+    tested = max(1, int(tests["p_value"].notna().sum()))
+    found = (
+        tested,
+        num_used,
+        detectable_bias(num_used, tested),
+        detectable_stretch(num_used, SIGNIFICANT_BELOW / tested, stretch=SMALL_STRETCH),
+        slight,
+        LIKELIHOOD in tests.index and len(tests) > 1,
+        posterior,
+    )
+    # Each quantity is calibrated; still the joint posterior may be missed in most datasets.
+    if khat is not None and _most_are_high(khat):
+        return JointMissed(*found, khat.share_above, khat.threshold)
+    return NoBiasFound(*found)
+
+
+def _most_are_high(khat: KhatSummary) -> bool:
+    return bool(khat.num_used) and khat.share_above > MOST_KHATS_HIGH
 
 
 def _gaps(tests: pd.DataFrame, num_used: int) -> list[Evidence]:
@@ -237,3 +280,12 @@ def _papers_test(tests: pd.DataFrame, ks_size: float) -> list[Evidence]:
 
 def _pairs(column: pd.Series) -> tuple[tuple[str, float], ...]:
     return tuple((str(name), float(value)) for name, value in column.items())
+
+
+def _names(rows: pd.DataFrame) -> tuple[str, ...]:
+    return tuple(map(str, rows.index))
+
+
+def _numbers(rows: pd.DataFrame, *columns: str) -> dict[str, float]:
+    """Return numbers of the first row, by their columns."""
+    return {column: float(rows[column].iloc[0]) for column in columns}

@@ -32,6 +32,7 @@ __all__ = [
     "GOOD_BELOW",
     "KHAT_GROWTH",
     "KHAT_JUMP",
+    "LARGE_STRETCH",
     "LEAST_ACCEPTANCE",
     "LEAST_ARRIVED",
     "LEAST_DATASETS",
@@ -53,6 +54,7 @@ __all__ = [
     "SIGNIFICANT_BELOW",
     "SMALL_BIAS",
     "SMALL_GROWTH",
+    "SMALL_KL",
     "SMALL_SHIFT",
     "SMALL_STRETCH",
     "STEADY",
@@ -122,13 +124,19 @@ NO_APPROXIMATION = (
 
 # Fits to many simulated datasets.
 SIGNIFICANT_BELOW = 0.05
-"""Adjusted p-value below which calibration probabilities are not symmetric."""
+"""Adjusted level at which calibration probabilities are not symmetric, or do not cover."""
 SMALL_BIAS = 0.1
 """Bias, in sds of q, that makes no difference."""
-SMALL_STRETCH = 1.1
-"""Factor between the sds of q and of the posterior that makes no difference."""
+SMALL_STRETCH = 1.05
+"""Factor between the sds of q and of the posterior that makes no difference: 90% intervals of a
+normal q then cover 88% to 92%."""
+LARGE_STRETCH = 2.0
+"""Factor by which q's sd is too small from which on, where weights do not help, its centre is in
+doubt too: if q's sd were right, the centre would be off by 1.7 sds, to one side or the other."""
+SMALL_KL = 1.0
+"""Symmetric KL divergence, in nats, above which q is not close: that of a shift by one sd."""
 POWER = 0.8
-"""Probability with which a bias of the size that is called detectable is found."""
+"""Probability with which a bias or a factor that is called detectable is found."""
 MOST_UNCONVERGED = 0.05
 """Share of unconverged fits above which there is no verdict: they have a bias of their own."""
 LEAST_DATASETS = 20

@@ -41,8 +41,12 @@ LEVELS: dict[str, Level] = {
     "too-many-unconverged": "none",
     "too-few-datasets": "none",
     "bias-found": "unreliable",
+    "likelihood-low": "unreliable",
+    "far-too-narrow": "unreliable",
     "asymmetric": "usable",
     "wrong-scale": "usable",
+    "not-covering": "usable",
+    "likelihood-off": "usable",
     "joint-missed": "usable",
     "no-bias-found": "good",
 }

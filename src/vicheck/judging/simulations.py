@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from vicheck.judging.cutoffs import MANY_KHATS_HIGH, ONE_DECIDES
+from vicheck.judging.cutoffs import MANY_KHATS_HIGH, ONE_DECIDES, SMALL_KL
 from vicheck.judging.findings import Evidence
 from vicheck.judging.findings.simulations import (
     FitsConverged,
@@ -15,6 +15,7 @@ from vicheck.judging.findings.simulations import (
     KhatsLow,
     ParametersFromQ,
     SymmetricKl,
+    SymmetricKlLarge,
     SymmetricKlUnclear,
     TooManyUnconverged,
 )
@@ -63,8 +64,11 @@ def evidence_of_symmetric_kl(average: Average | None) -> list[Evidence]:
     if average is None or not average.num_used:
         return []
     alone = average.num_used > 1 and average.largest_share > ONE_DECIDES
-    unclear = alone or not math.isfinite(average.mean)
-    return [(SymmetricKlUnclear if unclear else SymmetricKl).of(average)]
+    if alone or not math.isfinite(average.mean):
+        return [SymmetricKlUnclear.of(average)]
+    # A single dataset has no interval.
+    least = average.mean if math.isnan(average.low) else average.low
+    return [(SymmetricKlLarge if least > SMALL_KL else SymmetricKl).of(average)]
 
 
 def evidence_of_origin(posterior: bool) -> list[Evidence]:

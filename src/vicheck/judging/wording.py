@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["lower_case", "sentence_case", "show"]
+from collections.abc import Sequence
+
+__all__ = ["LIKELIHOOD", "counted", "listed", "lower_case", "sentence_case", "show"]
+
+LIKELIHOOD = "log_likelihood"
+"""What the joint log likelihood is called, as `vicheck.quantities` names it."""
+_NAMED = 3
+"""How many quantities a sentence names."""
 
 
 def show(number: float) -> str:
@@ -18,3 +25,14 @@ def lower_case(text: str) -> str:
 def sentence_case(text: str) -> str:
     """Begin with a capital letter and end with a full stop."""
     return text[0].upper() + text[1:] + "."
+
+
+def counted(number: int) -> str:
+    """Say how many quantities."""
+    return "1 quantity" if number == 1 else f"{number} quantities"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Name the first of some quantities, and count the others."""
+    shown = ", ".join(names[:_NAMED])
+    return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown

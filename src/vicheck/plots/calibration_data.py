@@ -62,6 +62,12 @@ class Histogram:
     p_adjusted: float
     bias: float
     """In sds of q, positive when q sits too high."""
+    coverage_90: float
+    """How often q's central 90% interval holds the truth."""
+    covers: bool
+    """Whether intervals of all sizes do so as often as they claim."""
+    decides: bool
+    """Whether this is the quantity that the verdict names first."""
 
 
 def histograms_data(
@@ -90,6 +96,9 @@ def histograms_data(
                 direction=str(row["direction"]),
                 p_adjusted=float(row["p_adjusted"]),
                 bias=float(row["bias"]),
+                coverage_90=float(row["coverage_90"]),
+                covers=bool(row["covers"]),
+                decides=name == calibration.deciding_quantity,
             )
         )
     return histograms
@@ -110,6 +119,8 @@ class EcdfDifference:
     upper: Floats
     inside: bool
     """Whether all of it lies in the band."""
+    decides: bool
+    """Whether this is the quantity that the verdict names first."""
 
 
 def ecdf_difference_data(
@@ -131,6 +142,7 @@ def ecdf_difference_data(
                 lower=_from_zero(band.lower - band.points),
                 upper=_from_zero(band.upper - band.points),
                 inside=bool(p.size and inside.all()),
+                decides=name == calibration.deciding_quantity,
             )
         )
     return differences

@@ -31,6 +31,7 @@ T = TypeVar("T")
 _COLUMNS = 3
 _WIDTH, _HEIGHT = 2.5, 2.2
 _LONGEST = 20
+_MARK = "\N{BLACK RIGHT-POINTING TRIANGLE}"
 _LABEL = "p = Pr_q(quantity < truth)"
 
 
@@ -38,6 +39,8 @@ def histograms(
     calibration: Calibration, quantities: Sequence[str] | None = None, *, most: int = 6
 ) -> Figure:
     """Draw histograms of calibration probabilities over their mirror images.
+
+    The quantity that decides the verdict comes first, and is marked.
 
     Parameters
     ----------
@@ -61,6 +64,8 @@ def ecdf_difference(
     calibration: Calibration, quantities: Sequence[str] | None = None, *, most: int = 6
 ) -> Figure:
     """Draw the ECDF of calibration probabilities less that of a uniform distribution.
+
+    The quantity that decides the verdict comes first, and is marked.
 
     Parameters
     ----------
@@ -118,7 +123,7 @@ def _draw_histogram(axes: Axes, data: Histogram) -> None:
     axes.stairs(data.mirrored, data.edges, color=INK, linewidth=1.3, linestyle="--")
     axes.axvline(0.5, color=INK, linewidth=0.8, linestyle=":")
     axes.set(xlim=(0, 1), xticks=[0, 0.5, 1], xlabel=_LABEL, ylabel="datasets")
-    axes.set_title(shortened(data.name, _LONGEST))
+    _set_title(axes, data)
 
 
 def _draw_ecdf(axes: Axes, data: EcdfDifference) -> None:
@@ -126,4 +131,13 @@ def _draw_ecdf(axes: Axes, data: EcdfDifference) -> None:
     axes.axhline(0.0, color=INK, linewidth=0.8, linestyle=":")
     axes.plot(data.points, data.difference, color=COLORS["vi"])
     axes.set(xlim=(0, 1), xticks=[0, 0.5, 1], xlabel=_LABEL, ylabel="ECDF - uniform")
-    axes.set_title(shortened(data.name, _LONGEST))
+    _set_title(axes, data)
+
+
+def _set_title(axes: Axes, data: Histogram | EcdfDifference) -> None:
+    """Name the quantity, with a mark if it decides the verdict."""
+    name = shortened(data.name, _LONGEST)
+    if data.decides:
+        axes.set_title(f"{_MARK} {name}", fontweight="bold")
+    else:
+        axes.set_title(name)

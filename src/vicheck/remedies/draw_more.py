@@ -30,7 +30,7 @@ class FindInvalidRatios(Remedy[CheckSituation]):
     name = "find-invalid-ratios"
     title = "Find the draws without a ratio"
     when = "a log ratio is NaN or +inf"
-    example = "np.flatnonzero(~(check.log_ratios < np.inf))"  # NaN is not less either
+    example = '(~(check.log_ratios < float("inf"))).nonzero()[0]'  # NaN is not less either
     effect = "Names the draws where log_p or log_q is not finite."
 
     def applies(self, situation: CheckSituation) -> bool:
@@ -49,7 +49,7 @@ class CountTies(Remedy[CheckSituation]):
     name = "count-ties"
     title = "Count equal ratios"
     when = "khat is undefined because ratios are equal or zero"
-    example = "np.unique(check.log_ratios, return_counts=True)"
+    example = "import numpy as np; values, counts = np.unique(check.log_ratios, return_counts=True)"
     effect = "Shows whether draws are repeated, and densities clipped, rounded or zero."
 
     def applies(self, situation: CheckSituation) -> bool:

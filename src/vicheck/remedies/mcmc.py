@@ -53,7 +53,7 @@ class McmcAfterCalibration(Remedy[CalibrationSituation]):
 
     name = Mcmc.name
     title = Mcmc.title
-    when = "a bias was found"
+    when = "the verdict is unreliable"
     example = NUTS
     effect = Mcmc.effect
 

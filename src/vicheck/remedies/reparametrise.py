@@ -30,7 +30,7 @@ class ReparametriseAndCalibrate(Remedy[CalibrationSituation]):
 
     name = Reparametrise.name
     title = Reparametrise.title
-    when = "a bias was found"
+    when = "the verdict is unreliable"
     effect = Reparametrise.effect
 
     def applies(self, situation: CalibrationSituation) -> bool:

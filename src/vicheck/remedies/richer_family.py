@@ -41,9 +41,9 @@ class RicherFamilyForAll(Remedy[CalibrationSituation]):
 
     name = RicherFamily.name
     title = RicherFamily.title
-    when = "a bias was found, and there is a richer family"
+    when = "the verdict is unreliable, and there is a richer family"
     example = 'calibration = vicheck.vsbc(model, family="full_rank")'
-    effect = "Shows whether a family with correlations has the same bias."
+    effect = "Shows whether a family with correlations has the same fault."
 
     def applies(self, situation: CalibrationSituation) -> bool:
         return situation.level == "unreliable" and (situation.has_richer or not situation.family)
@@ -59,12 +59,12 @@ class RicherFamilyForAll(Remedy[CalibrationSituation]):
 
 
 def _comparison() -> str:
-    """Return the lines that fit the model of a fit made elsewhere here, with two families."""
+    """Return the line that fits the model of a fit made elsewhere here, with two families."""
     from vicheck.vi.families.registry import richer_than
 
     default = default_family()
     families = f'("{default}", "{richer_than(default, 1)}")'
     return (
-        "model = vicheck.from_numpyro(function, **arguments)  # or from_pymc, from_stan\n"
-        f"vicheck.compare([model], families={families})"
+        f"comparison = vicheck.compare([model], families={families})"
+        "  # model: by vicheck.from_numpyro, from_pymc, ..."
     )

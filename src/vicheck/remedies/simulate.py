@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vicheck.remedies.options import written_options
 from vicheck.remedies.remedy import Remedy
 from vicheck.remedies.situations import CalibrationSituation
 
@@ -43,4 +44,8 @@ class MoreDatasets(Remedy[CalibrationSituation]):
         return "simulate more datasets, num_datasets=1000 for instance"
 
     def line(self, situation: CalibrationSituation) -> str:
-        return self.example if situation.family else ""
+        if not situation.family:
+            return ""
+        also = ", posterior=True" if situation.posterior else ""
+        options = written_options(family=situation.family, num_datasets=1000)
+        return f"calibration = vicheck.vsbc(model{options}{also})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vicheck.remedies.options import written_options
+from vicheck.remedies.options import check_of_fit
 from vicheck.remedies.remedy import Remedy
 from vicheck.remedies.situations import CalibrationSituation, CheckSituation
 
@@ -53,7 +53,7 @@ class CheckOwnData(Remedy[CalibrationSituation]):
     name = "check-own-data"
     title = "Check the fit to your own data"
     when = "always: a calibration is an average"
-    example = "check = vicheck.check(vicheck.fit(model, data))"
+    example = "check = vicheck.check(vicheck.fit(model))"
     effect = "Judges the fit to your own data, and corrects it where khat is low enough."
 
     def applies(self, situation: CalibrationSituation) -> bool:
@@ -65,5 +65,4 @@ class CheckOwnData(Remedy[CalibrationSituation]):
     def line(self, situation: CalibrationSituation) -> str:
         if not situation.family or situation.level == "unreliable":  # mend the fit first
             return ""
-        options = written_options(family=situation.family)
-        return f"check = vicheck.check(vicheck.fit(model, data{options}))"
+        return check_of_fit(situation.family)

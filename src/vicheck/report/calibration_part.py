@@ -29,7 +29,8 @@ _ABOUT = (
     "the left of each pair their histogram, with its mirror image dashed (without bias the two "
     "agree) and the range of 99% of uniform bars in grey. On the right their distribution "
     "function less the uniform one, with the band in which all of it lies 95% of the time if q is "
-    "right in every respect. The worst quantities are shown."
+    "right in every respect. The worst quantities are shown: first, and marked, the one that "
+    "decides the verdict."
 )
 
 
@@ -66,6 +67,8 @@ def _quantity(histogram: Histogram, ecdf: EcdfDifference) -> tuple[str, Picture,
         + (f", bias {bias} sds of q" if bias is not None else "")
         + (f" (adjusted p {show(histogram.p_adjusted)})." if bias is not None else ".")
         + f" The distribution function is {where} its band."
+        + _coverage_in_words(histogram)
+        + (" This quantity decides the verdict." if histogram.decides else "")
     )
     return (
         name,
@@ -78,6 +81,13 @@ def _quantity(histogram: Histogram, ecdf: EcdfDifference) -> tuple[str, Picture,
         ),
         caption,
     )
+
+
+def _coverage_in_words(histogram: Histogram) -> str:
+    if not histogram.counts.any():
+        return ""
+    found = f" Intervals of 90% hold the truth in {histogram.coverage_90:.0%} of the datasets"
+    return f"{found}." if histogram.covers else f"{found}; not all sizes cover what they claim."
 
 
 def _datasets_picture(calibration: Calibration) -> Picture:

@@ -135,6 +135,9 @@ _TESTS = {
         "what q's sd would have to be multiplied by: above 1, q is too narrow",
         "largest",
     ),
+    "coverage_90": Column(
+        "90% coverage", "how often q's central 90% interval holds the truth", "smallest"
+    ),
     "p_value": Column("p", "exact test of symmetry", "smallest"),
     "p_adjusted": Column("adjusted p", "by Holm's method", "smallest"),
     "ks_p_value": Column("paper's KS p", "rejects twice as often as it claims", "smallest"),

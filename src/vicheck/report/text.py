@@ -41,7 +41,8 @@ ROWS_SHOWN = 12
 """Rows of a table that are printed; the others are counted."""
 
 _TESTS = (
-    "median", "bias", "bias_low", "bias_high", "dispersion", "p_value", "p_adjusted", "direction",
+    "median", "bias", "bias_low", "bias_high", "dispersion", "coverage_90", "p_adjusted",
+    "direction",
 )  # fmt: skip
 _LEFT_OUT = ("is_mean", "is_sd", "drift", "drift_error")
 """Columns of the moments that are not printed; of the drift, the findings say what matters."""

@@ -103,8 +103,12 @@ class Calibration:
         ``p_value_under`` its one-sided forms. ``direction`` is "none" unless ``p_adjusted`` is
         below 5%; then it is "over" (q over-estimates: probabilities are small) or "under",
         whichever one-sided p-value is smaller. ``median`` is that of the probabilities, and
-        ``bias`` the same in sds of q, positive when q sits too high, with its 95% interval.
-        ``dispersion`` is what q's sd would have to be multiplied by, above 1 when q is too narrow.
+        ``bias`` the same in sds of q, positive when q sits too high, with its 95% interval;
+        ``mean_bias`` is that of q's mean, if q is normal. ``dispersion`` is what q's sd would have
+        to be multiplied by, above 1 when q is too narrow. ``coverage_50``, ``coverage_90`` and
+        ``coverage_99`` say how often q's central intervals of 50%, 90% and 99% hold the truth, and
+        ``covers`` whether central intervals of all sizes do so as often as they claim (a test at
+        5%, adjusted for many quantities), or as often as if q's sd were off by a factor of 1.05.
         ``ks_p_value`` is the paper's test, which rejects about twice as often as it claims.
         Computed when first asked for.
         """
@@ -114,10 +118,21 @@ class Calibration:
 
     @property
     def worst_first(self) -> pd.DataFrame:
-        """``tests`` with what is worst on top: the smallest adjusted p-value, the largest bias."""
+        """``tests`` with what is worst on top.
+
+        First the quantity that decides the verdict, then those that are not symmetric, those that
+        do not cover, and the rest; among these, by adjusted p-value and size of the bias.
+        """
         from vicheck.calibration.tables import worst_first
 
-        return worst_first(self.tests)
+        return worst_first(self.tests, self.deciding_quantity)
+
+    @property
+    def deciding_quantity(self) -> str:
+        """The quantity that the verdict names first; empty when it names none."""
+        verdict = self.verdict
+        (decider,) = (each for each in verdict.findings if each.code == verdict.decided_by)
+        return str(decider.evidence.get("quantity", ""))
 
     @property
     def provenance(self) -> Provenance:

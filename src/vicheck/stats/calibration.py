@@ -21,6 +21,7 @@ __all__ = [
     "check_level",
     "column_blocks",
     "dispersion",
+    "mean_bias",
     "mean_with_interval",
     "num_columns",
     "randomised_probability",
@@ -32,6 +33,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 _BLOCK = 2**20  # numbers handled at once: a few arrays of this size stay in memory
+_SMALLEST = 2.0**-53  # next to 1 a double has no finer steps
 
 
 class Bias(NamedTuple):
@@ -147,6 +149,30 @@ def bias(probabilities: ArrayLike, level: float = 0.95) -> Bias:
     p = as_probabilities(probabilities)
     low, middle, high = _median_and_interval(p, level, floor=0.0, ceiling=1.0)
     return Bias(*(shaped(each, p) for each in (middle, -ndtri(middle), -ndtri(high), -ndtri(low))))
+
+
+def mean_bias(probabilities: ArrayLike) -> Any:
+    """Return the mean of -Phi^-1(p): for a normal q, by how many of its sds its mean is off.
+
+    That is the average over datasets of (mean of q - true value) / sd of q. A shift of q moves it
+    as much as the median, which `bias` is made of; a skewed posterior moves the median only, if q
+    has the right mean. Numbers beyond 8.2 sds, which p cannot tell apart, count as that.
+
+    Examples
+    --------
+    >>> from scipy.stats import gamma, norm
+    >>> theta = gamma(5).ppf((np.arange(10_000) + 0.5) / 10_000)       # skewed
+    >>> p = norm.cdf(theta, 5.0, 5.0**0.5)                             # q with its mean and sd
+    >>> print(f"{bias(p).sds:.2f} {abs(mean_bias(p)):.2f}")
+    0.15 0.00
+    """
+    from scipy.special import ndtri
+
+    p = as_probabilities(probabilities)
+    mean = np.empty(num_columns(p))
+    for where, block in column_blocks(p):
+        mean[where] = -ndtri(np.clip(block, _SMALLEST, 1.0 - _SMALLEST)).mean(axis=1)
+    return shaped(mean, p)
 
 
 def dispersion(probabilities: ArrayLike, level: float = 0.95) -> Dispersion:

@@ -23,7 +23,14 @@ from vicheck.stats.calibration import (
     shaped,
 )
 
-__all__ = ["Band", "UniformityTest", "band_coverage", "simultaneous_band", "uniformity_test"]
+__all__ = [
+    "Band",
+    "UniformityTest",
+    "band_coverage",
+    "ecdf_counts",
+    "simultaneous_band",
+    "uniformity_test",
+]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -144,7 +151,7 @@ def uniformity_test(
     num, points = _as_sizes(len(p), num_points)
     statistic, place, excursion = (np.empty(num_columns(p)) for _ in range(3))
     for where, block in column_blocks(p):
-        counts = _ecdf_counts(block, points)
+        counts = ecdf_counts(block, points)
         tails = _tail_probabilities(counts, num, points)
         worst = tails.argmin(axis=1)
         rows = np.arange(len(block))
@@ -163,7 +170,7 @@ def uniformity_test(
     return UniformityTest(*(shaped(each, p) for each in fields))
 
 
-def _ecdf_counts(block: Floats, points: int) -> Integers:
+def ecdf_counts(block: Floats, points: int) -> Integers:
     """Return how many p of each row lie at or below i / K, for i = 1, ..., K - 1."""
     # i / K times K may come out just above i.
     bins = np.maximum(np.ceil(block * points - 1e-9), 0.0).astype(np.int64)

@@ -11,6 +11,7 @@ from vicheck.judging.findings import (
     optimum,
     plain,
     simulations,
+    spread,
     tail,
 )
 from vicheck.judging.findings.evidence import Evidence
@@ -19,7 +20,18 @@ __all__ = ["CATALOGUE", "Evidence"]
 
 CATALOGUE: dict[str, type[Evidence]] = {
     kind.code: kind
-    for module in (khat, tail, draws, plain, modes, optimum, chains, calibration, simulations)
+    for module in (
+        khat,
+        tail,
+        draws,
+        plain,
+        modes,
+        optimum,
+        chains,
+        calibration,
+        spread,
+        simulations,
+    )
     for kind in (getattr(module, name) for name in module.__all__)
 }
 """Every finding by its code."""

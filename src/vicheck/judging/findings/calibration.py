@@ -1,15 +1,14 @@
-"""Findings on calibration probabilities: bias, asymmetry, dispersion."""
+"""Findings on calibration probabilities: bias and asymmetry, or neither."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from vicheck.judging.cutoffs import POWER, SMALL_BIAS
-from vicheck.judging.findings.evidence import Evidence
-from vicheck.judging.wording import sentence_case, show
+from vicheck.judging.findings.evidence import Evidence, OnQuantities, UsableForPoints
+from vicheck.judging.wording import counted, listed, sentence_case, show
 from vicheck.remedies.remedy import joined
 from vicheck.results.verdict import Severity
 
@@ -21,24 +20,16 @@ __all__ = [
     "NoBiasFound",
     "PapersTest",
     "ProbabilitiesMissing",
-    "WrongScale",
+    "SlightlyAsymmetric",
 ]
 
 _NAMED = 3
-"""How many quantities a sentence names."""
+"""How many quantities are named with their bias."""
 
 _SKEWED = (
     "A posterior that is itself skewed, as that of a scale can be, makes the probabilities "
     "asymmetric too: the test assumes symmetry (the paper's Proposition 2)."
 )
-
-
-class _UsableWithCare(Evidence):
-    """What makes an approximation usable at best, and says so when nothing is worse."""
-
-    @property
-    def sentence(self) -> str:
-        return f"The approximation is usable with care: {self.aside}"
 
 
 @dataclass(frozen=True)
@@ -104,70 +95,113 @@ class MoreBiased(Evidence):
 
 
 @dataclass(frozen=True)
-class Asymmetric(_UsableWithCare):
-    """Probabilities are asymmetric, but the bias is negligible or could not be shown."""
+class Asymmetric(UsableForPoints):
+    """Probabilities are asymmetric, but that q is shifted by more than a little was not shown."""
 
     quantities: tuple[str, ...]
+    """The one with the largest bias first; the numbers are its."""
     asymmetric: int
-    largest_bias: float
-    """Farthest end of the intervals, in sds of q."""
+    bias: float
+    """In sds of q, positive when q sits too high: that of its median."""
+    bias_low: float
+    bias_high: float
+    mean_bias: float
+    """That of its mean."""
 
     code = "asymmetric"
     severity = "caution"
 
     @property
+    def quantity(self) -> str:
+        return self.quantities[0]
+
+    @property
     def aside(self) -> str:
         return (
-            f"q is not right for {_listed(self.quantities)}: the calibration probabilities are "
+            f"q is not right for {listed(self.quantities)}: the calibration probabilities are "
             f"asymmetric, but {self._size}."
         )
 
     @property
     def _size(self) -> str:
-        if self.largest_bias <= SMALL_BIAS:
-            return f"the bias is no more than {show(self.largest_bias)} of its sds"
-        return f"a bias was not shown (it may be up to {show(self.largest_bias)} of its sds)"
+        if self._is_small:
+            return f"the bias is no more than {show(self._largest)} of its sds"
+        if self._is_skewed:
+            return (
+                f"its means are off by {show(abs(self.mean_bias))} of its sds only, and its "
+                f"medians by {show(abs(self.bias))}"
+            )
+        return (
+            f"a bias of more than {SMALL_BIAS} of its sds was not shown (it may be up to "
+            f"{show(self._largest)})"
+        )
+
+    @property
+    def _largest(self) -> float:
+        """Farthest end of the interval."""
+        return max(abs(self.bias_low), abs(self.bias_high))
+
+    @property
+    def _is_small(self) -> bool:
+        return self._largest <= SMALL_BIAS
+
+    @property
+    def _is_skewed(self) -> bool:
+        """Whether the median of q is clearly off, and its mean was not found to be."""
+        return max(self.bias_low, -self.bias_high) > SMALL_BIAS
 
     @property
     def hint(self) -> str:
-        if self.largest_bias <= SMALL_BIAS:
+        if self._is_small:
             return f"Nothing, if a bias of that size does not matter to you. {_SKEWED}"
+        if self._is_skewed:
+            return f"Report means, not medians, sds or intervals. {_SKEWED}"
         return f"Simulate more datasets to tell. {_SKEWED}"
 
 
 @dataclass(frozen=True)
-class WrongScale(_UsableWithCare):
-    """q is too narrow for some quantities, or too wide."""
+class SlightlyAsymmetric(OnQuantities):
+    """Probabilities are asymmetric, by less than makes a difference."""
 
-    narrow: tuple[tuple[str, float], ...]
-    """Quantities with what their sd would have to be multiplied by, the worst first."""
-    wide: tuple[tuple[str, float], ...]
-    too_narrow: int
-    too_wide: int
+    quantities: tuple[str, ...]
+    """The one with the largest bias first; the numbers are its."""
+    asymmetric: int
+    bias: float
+    """In sds of q, positive when q sits too high."""
+    bias_low: float
+    bias_high: float
 
-    code = "wrong-scale"
-    severity = "caution"
-    hint = "Do not report intervals or sds of q: use a richer family, PSIS weights or MCMC."
+    code = "slightly-asymmetric"
+    severity = "ok"
+    hint = "Nothing: with so many datasets even what does not matter can be found."
 
     @property
-    def aside(self) -> str:
-        parts = [
-            f"too {word} for {_listed([name for name, _ in worst])}: "
-            f"the sd of {worst[0][0]} should be {worst[0][1]:.2g} times as large"
-            for word, worst in (("narrow", self.narrow), ("wide", self.wide))
-            if worst
-        ]
-        return f"q is {'; '.join(parts)}."
+    def quantity(self) -> str:
+        return self.quantities[0]
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"The calibration probabilities of {listed(self.quantities)} are asymmetric, but by "
+            f"less than a shift of {SMALL_BIAS} sds would make them: the bias is "
+            f"{show(self.bias)} of q's sds ({show(self.bias_low)} to {show(self.bias_high)})."
+        )
 
 
 @dataclass(frozen=True)
 class NoBiasFound(Evidence):
-    """No quantity is asymmetric, and q has the right scale."""
+    """q is calibrated, as far as so many datasets can tell."""
 
     quantities: int
     num_used: int
     detectable_bias: float
     """In sds; infinite when so few datasets can show none."""
+    detectable_stretch: float
+    """Factor by which q would have to be too narrow for intervals not to cover; or infinite."""
+    slight: bool
+    """Whether some quantity has a bias, one that makes no difference."""
+    has_likelihood: bool
+    """Whether the joint log likelihood is among the quantities, with others."""
     posterior: bool
     """Whether true parameters were drawn from a fitted q and not from the prior."""
 
@@ -176,28 +210,46 @@ class NoBiasFound(Evidence):
 
     @property
     def sentence(self) -> str:
-        power = (
-            f"one of {show(self.detectable_bias)} sds would have been, with probability {POWER}"
-            if math.isfinite(self.detectable_bias)
-            else "so few can hardly show one"
+        where = f"was found in {counted(self.quantities)} over {self.num_used} datasets"
+        bias = (
+            f"No bias of more than {SMALL_BIAS} sds {where}"
+            if self.slight
+            else f"No bias {where}; {self._least_bias}"
         )
         return (
-            f"No bias was found in {_counted(self.quantities)} over {self.num_used} datasets; "
-            f"{power}."
+            f"{bias}. Intervals of q hold the truth as often as they claim; {self._least_stretch}."
         )
+
+    @property
+    def _least_bias(self) -> str:
+        if math.isinf(self.detectable_bias):
+            return "so few can hardly show one"
+        return f"one of {show(self.detectable_bias)} sds would have been, with probability {POWER}"
+
+    @property
+    def _least_stretch(self) -> str:
+        if math.isinf(self.detectable_stretch):
+            return "so few can hardly show that they do not"
+        return f"with sds too small by a factor of {show(self.detectable_stretch)} they would not"
 
     @property
     def hint(self) -> str:
         over = "the fitted q" if self.posterior else "the prior"
+        joint = (
+            ""
+            if self.has_likelihood
+            else " The joint log likelihood was not looked at, which shows errors that no single "
+            "parameter does."
+        )
         return (
             f"This is an average over {over}, one quantity at a time, and cannot prove q right "
-            "for your data: run vicheck.check on that fit too."
+            f"for your data: run vicheck.check on that fit too.{joint}"
         )
 
 
 @dataclass(frozen=True)
 class JointMissed(NoBiasFound):
-    """No bias was found, but most joint posteriors are missed."""
+    """q is calibrated for each quantity, but most joint posteriors are missed."""
 
     share_above: float
     threshold: float
@@ -208,7 +260,7 @@ class JointMissed(NoBiasFound):
     @property
     def sentence(self) -> str:
         return (
-            "The approximation is usable with care: no bias was found, but khat of "
+            "The approximation is usable for single quantities: no bias was found, but khat of "
             f"{self.share_above:.0%} of the datasets is above the threshold {self.threshold:.2f}."
         )
 
@@ -234,7 +286,7 @@ class ProbabilitiesMissing(Evidence):
     @property
     def sentence(self) -> str:
         return (
-            f"Probabilities of {_listed(self.missing_for)} are missing, for {self.most_missing} of "
+            f"Probabilities of {listed(self.missing_for)} are missing, for {self.most_missing} of "
             f"{self.num_used} datasets in the case of {self.missing_for[0]}."
         )
 
@@ -255,15 +307,6 @@ class PapersTest(Evidence):
     def sentence(self) -> str:
         return (
             f"The paper's KS test of p against 1 - p rejects {self.rejected} of "
-            f"{_counted(self.quantities)} at a nominal 5%; its true size is about "
+            f"{counted(self.quantities)} at a nominal 5%; its true size is about "
             f"{self.true_size:.0%}."
         )
-
-
-def _counted(number: int) -> str:
-    return "1 quantity" if number == 1 else f"{number} quantities"
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_NAMED])
-    return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown

@@ -7,9 +7,10 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import ClassVar
 
+from vicheck.judging.wording import lower_case
 from vicheck.results.verdict import Finding, Severity
 
-__all__ = ["Evidence"]
+__all__ = ["Evidence", "OnQuantities", "UsableForPoints"]
 
 
 @dataclass(frozen=True)
@@ -69,3 +70,28 @@ class Evidence(ABC):
             elif isinstance(value, str | Enum):
                 numbers[each.name] = value.name if isinstance(value, Enum) else value
         return numbers
+
+
+class OnQuantities(Evidence):
+    """What is found about quantities, of which one stands for all: that which pictures mark."""
+
+    @property
+    @abstractmethod
+    def quantity(self) -> str:
+        """The one with the clearest finding."""
+
+    def numbers(self) -> dict[str, float | str]:
+        return super().numbers() | {"quantity": self.quantity}
+
+
+class UsableForPoints(OnQuantities):
+    """What spoils intervals and sds and not, as far as was found, means and medians.
+
+    The paper tests symmetry alone for this reason: point estimates may be right where the posterior
+    is not (section 3.1).
+    """
+
+    @property
+    def sentence(self) -> str:
+        what = lower_case(self.aside)
+        return f"The approximation is usable for point estimates, but not calibrated: {what}"

@@ -23,6 +23,7 @@ __all__ = [
     "KhatsLow",
     "ParametersFromQ",
     "SymmetricKl",
+    "SymmetricKlLarge",
     "SymmetricKlUnclear",
     "TooFewDatasets",
     "TooManyUnconverged",
@@ -224,6 +225,18 @@ class SymmetricKl(Evidence):
     @property
     def _share(self) -> str:
         return ""
+
+
+@dataclass(frozen=True)
+class SymmetricKlLarge(SymmetricKl):
+    """The same, when it is clearly more than a shift by one sd would make it."""
+
+    code = "symmetric-kl-large"
+    severity = "caution"
+    hint = (
+        "That is far: a shift by one sd makes one nat. Small errors of many parameters add up to "
+        "it too; of two families or parametrizations, take the one where it is smaller."
+    )
 
 
 @dataclass(frozen=True)
