@@ -94,7 +94,7 @@ def check(
         whose worker dies is evaluated again.
     chains
         Whether to run short chains: a few dozen steps of Hamiltonian Monte Carlo from about a
-        thousand draws of q, weighted where khat is below its threshold. How far a quantity moves is
+        thousand draws of q, weighted where the weights can be trusted. How far a quantity moves is
         a lower bound of its error, with a sign, also where khat is of no use. By default they are
         run where there is a model and they cost no more than about a second or the check itself;
         True runs them in any case, a number says how many, and False none. See

@@ -127,7 +127,7 @@ class Check:
         VI in sds of the posterior, ``khat`` governs the error of this quantity's mean, and ``use``
         is "vi", "psis" or "neither". Where short chains were run, ``drift`` is how far the mean has
         moved from where they began, in posterior sds, and ``drift_error`` its standard error: from
-        the weighted mean where khat is below its threshold, from that of q elsewhere. Computed when
+        the weighted mean if ``chains.starts`` is "weighted", or else from that of q. Computed when
         first asked for.
         """
         from vicheck.checking.moments import moments_table, unknown_moments, with_drift
