@@ -160,14 +160,13 @@ def _scales(sd: Floats) -> Roots:
     return Roots(np.where(usable, sd, 1.0), np.empty((len(sd), 0)))
 
 
-def resampled(log_weights: Floats, num_starts: int, rng: np.random.Generator) -> NDArray[np.intp]:
+def resampled(weights: Floats, num_starts: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """Return rows of weighted draws, as many of each as its weight asks for, up to rounding.
 
     One random number decides for all (systematic resampling): the expected number of each row is
     right, and no row comes twice whose share is below one.
     """
-    with np.errstate(under="ignore"):
-        shares = np.cumsum(np.exp(log_weights - log_weights.max()))
+    shares = np.cumsum(weights)
     at = (np.arange(num_starts) + rng.random()) / num_starts * shares[-1]
     return np.minimum(np.searchsorted(shares, at, side="right"), len(shares) - 1)
 

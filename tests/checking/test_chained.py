@@ -416,3 +416,14 @@ def test_saved_loaded_and_shown(exact, tmp_path):
     without = vicheck.check(exact, num_draws=4000, chains=False)
     assert "Short chains" not in without.report(tmp_path / "other.html").read_text(encoding="utf-8")
     assert "chains" not in str(without)
+
+
+def test_few_effective_draws_are_no_starts():
+    """Then chains would begin at the same few draws; plain ones are all different."""
+    fit = fit_with(normal_model(), sd=3.0)
+    many, few = (vicheck.check(fit, num_draws=size) for size in (100_000, 4000))
+    assert many.psis.ess > 1024 > few.psis.ess
+    assert few.khat < few.psis.threshold
+    assert (many.chains.starts, few.chains.starts) == ("weighted", "q")
+    np.testing.assert_allclose(few.chains.start_sd, 3.0, atol=0.3)
+    assert few.verdict.level == many.verdict.level == "usable"

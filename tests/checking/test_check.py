@@ -81,7 +81,7 @@ def test_an_unconverged_fit_is_told_to_keep_optimising(centred):
 def test_moments_have_the_promised_columns_and_names(checked):
     assert list(checked.moments.columns) == [
         "vi_mean", "vi_sd", "is_mean", "is_sd", "psis_mean", "psis_sd", "mcse", "shift", "khat",
-        "use",
+        "use", "drift", "drift_error",
     ]  # fmt: skip
     assert list(checked.moments.index[:3]) == ["mu", "tau", "theta_raw[0]"]
     assert "theta[7]" in checked.moments.index

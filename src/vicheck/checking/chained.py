@@ -207,7 +207,7 @@ def _run(witness: _Witness, seed: int, budget: float, chains: Chains) -> Found:
         return None, (f"Short chains were left out: there are fewer than {LEAST_CHAINS} draws.",)
     rng = np.random.default_rng((seed, *_STREAM))
     number = plan.num_chains if chains is None or chains is True else chains
-    rows, weighted = _starts(witness, number, rng)
+    rows, weights = _starts(witness, number, rng)
     density, lane = Density(model.program, model.data, {}), np.zeros(1, np.intp)
 
     def evaluate(z: Floats) -> tuple[Floats, Floats]:
@@ -227,7 +227,7 @@ def _run(witness: _Witness, seed: int, budget: float, chains: Chains) -> Found:
     if ends is None:
         late = f"they would take longer than {budget:g} s; chains=True runs them"
         return None, (f"Short chains were left out: {late}.",)
-    return _summary(witness, rows, weighted, ends), ()
+    return _summary(witness, rows, weights, ends), ()
 
 
 def _num_numbers(model: Model) -> int:
@@ -239,41 +239,48 @@ def _num_numbers(model: Model) -> int:
     return model.dim + sum(int(np.size(leaf)) for leaf in jax.tree.leaves(model.data))
 
 
-def _starts(witness: _Witness, number: int, rng: np.random.Generator) -> tuple[Rows, bool]:
-    """Return which draws chains start at, and whether these are weighted."""
+def _starts(witness: _Witness, number: int, rng: np.random.Generator) -> tuple[Rows, Floats | None]:
+    """Return which draws chains start at, and the weights of all that these are chosen among.
+
+    None where plain draws are better starts: where khat does not allow weights, or where there are
+    fewer effective draws than chains, which would begin at the same few.
+    """
     from vicheck.chains import resampled
 
     number = min(number, len(witness.values))
     psis = witness.psis
-    works = psis.status is PsisStatus.OK and psis.khat < psis.threshold
-    if not works or np.isnan(witness.log_weights).any():
-        # Equal weights are weights that work: draws of q are weighted draws.
-        return np.arange(number), psis.status is PsisStatus.CONSTANT
-    return resampled(witness.log_weights, number, rng), True
+    if psis.status is PsisStatus.CONSTANT:  # draws of q are weighted draws
+        return np.arange(number), np.full(len(witness.values), 1.0 / len(witness.values))
+    if psis.status is not PsisStatus.OK or not psis.khat < psis.threshold:
+        return np.arange(number), None
+    with np.errstate(under="ignore"):
+        weights = np.exp(witness.log_weights - witness.log_weights.max())
+    weights /= weights.sum()
+    if np.square(weights).sum() * number > 1.0:
+        return np.arange(number), None
+    return resampled(weights, number, rng), weights
 
 
-def _summary(witness: _Witness, rows: Rows, weighted: bool, ends: Ends) -> ShortChains:
+def _summary(witness: _Witness, rows: Rows, weights: Floats | None, ends: Ends) -> ShortChains:
     kept = rows[ends.kept]
     count = len(kept)
     starts = witness.values[kept]
     with np.errstate(all="ignore"):  # where something is not finite, nothing is known
         of_q = of_starts = _known(np.ones(len(witness.values)), witness.values)
         inflation = 1.0
-        if weighted:
-            weights = np.exp(witness.log_weights - witness.log_weights.max())
-            weights /= weights.sum()
+        if weights is not None:
             of_starts = _known(weights, witness.values[: len(weights)])
             # Chains from the same draw share their luck, and draws may count for few.
             inflation = float(np.sqrt(1.0 + count * np.square(weights).sum()))
         start_sd, end_sd = (_sd(each) for each in (starts, ends.values))
     watched = Watched(starts, ends.values, ends.averages)
     from_starts = from_q = drift_between(watched, of_starts, inflation)
-    if weighted:
+    if weights is not None:
         plain = watched._replace(starts=witness.values[:count])
         from_q = drift_between(plain, of_q, inflation)
     return ShortChains(
         names=witness.names,
-        starts="weighted" if weighted else "q",
+        starts="q" if weights is None else "weighted",
         num_chains=count,
         num_left_out=len(rows) - count,
         num_steps=ends.num_steps,

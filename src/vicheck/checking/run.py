@@ -101,7 +101,7 @@ def check(
         known; 48 by default, 1 for no search. A fit by `vicheck.fit` has searched already.
     chains
         Whether to run short chains: a few dozen steps of Hamiltonian Monte Carlo from about a
-        thousand draws of q, weighted where khat is below its threshold. How far a quantity moves is
+        thousand draws of q, weighted where the weights can be trusted. How far a quantity moves is
         a lower bound of its error, with a sign, also where khat is of no use. By default they are
         run where there is a model and they cost no more than about a second or the check itself;
         True runs them in any case, a number says how many, and False none. See

@@ -45,7 +45,8 @@ class ShortChains(Record):
     names: tuple[str, ...]
     """The quantities, in the order of all arrays."""
     starts: Literal["q", "weighted"]
-    """Where chains began: at draws of q, or at draws resampled by their smoothed weights."""
+    """Where chains began: at draws of q; or at draws resampled by their smoothed weights, where
+    khat is below its threshold and there are no fewer effective draws than chains."""
     num_chains: int
     num_left_out: int
     """Starts that were left out, because the density or its gradient is not finite there."""

@@ -154,8 +154,8 @@ class Check:
         used: "vi", "psis", "chains" or "neither"; ``use`` is the weaker of the two. Where
         short chains were run, ``chains_mean`` and ``chains_sd`` are those of their ends, and
         ``drift`` is how far the mean has moved from where they began, in posterior sds, with its
-        standard error ``drift_error``: from the weighted mean where khat is below its threshold,
-        from that of q elsewhere. Computed when first asked for.
+        standard error ``drift_error``: from the weighted mean if ``chains.starts`` is "weighted",
+        or else from that of q. Computed when first asked for.
         """
         from vicheck.checking.moments import moments_table, unknown_moments, with_use
         from vicheck.judging import spoilt_by_modes
