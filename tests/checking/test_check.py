@@ -81,11 +81,12 @@ def test_an_unconverged_fit_is_told_to_keep_optimising(centred):
 def test_moments_have_the_promised_columns_and_names(checked):
     assert list(checked.moments.columns) == [
         "vi_mean", "vi_sd", "is_mean", "is_sd", "psis_mean", "psis_sd", "mcse", "shift", "khat",
-        "use", "drift", "drift_error",
+        "khat_sd", "use_mean", "use_sd", "use", "chains_mean", "chains_sd", "drift", "drift_error",
     ]  # fmt: skip
     assert list(checked.moments.index[:3]) == ["mu", "tau", "theta_raw[0]"]
     assert "theta[7]" in checked.moments.index
-    assert set(checked.moments["use"]) <= {"vi", "psis", "neither"}
+    for column in ("use_mean", "use_sd", "use"):
+        assert set(checked.moments[column]) <= {"vi", "psis", "chains", "neither"}
 
 
 def test_khat_grows_with_the_draws_it_is_made_of(checked):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.judging.situations import chains, drift, psis_of_shape
-from vicheck.judging import drifting, judge_check
-from vicheck.judging.chains import evidence_of_chains
+from vicheck.judging import judge_check
+from vicheck.judging.chains import drifting, evidence_of_chains
 
 
 def only(found):
@@ -123,6 +123,6 @@ def test_nothing_is_said_where_nothing_is_known():
     ],
 )
 def test_levels(khat, found, level):
-    verdict = judge_check(psis_of_shape(khat, 100_000), {}, None, None, found)
+    verdict = judge_check(psis_of_shape(khat, 100_000), {}, None, None, chains=found)
     assert verdict.level == level
     assert verdict.hint.endswith(".")

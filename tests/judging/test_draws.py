@@ -20,7 +20,7 @@ DECIDING = ("tied-draws", "clipped-ratios", "dependent-draws", "ratios-too-coars
 
 @pytest.mark.parametrize("code", DECIDING)
 def test_nothing_is_good_that_rests_on_such_draws(code):
-    verdict = judge_check(GOOD, {}, None, None, SEEN[code])
+    verdict = judge_check(GOOD, {}, None, None, screening=SEEN[code])
     assert verdict.level == "none"
     assert verdict.decided_by == code
     assert str(verdict).startswith("No verdict: ")
@@ -30,19 +30,21 @@ def test_nothing_is_good_that_rests_on_such_draws(code):
 
 @pytest.mark.parametrize("code", DECIDING)
 def test_what_is_worse_stays_as_it_is(code):
-    assert judge_check(HIGH, {}, None, None, SEEN[code]).level == "unreliable"
-    assert judge_check(GOOD, {}, None, pooled(0.3), SEEN[code]).level == "unreliable"
+    assert judge_check(HIGH, {}, None, None, screening=SEEN[code]).level == "unreliable"
+    assert judge_check(GOOD, {}, None, pooled(0.3), screening=SEEN[code]).level == "unreliable"
     undefined = replace(GOOD, status=PsisStatus.NOT_FINITE, khat=np.nan)
-    assert judge_check(undefined, {}, None, None, SEEN[code]).decided_by == "khat-undefined"
+    assert (
+        judge_check(undefined, {}, None, None, screening=SEEN[code]).decided_by == "khat-undefined"
+    )
     constant = vicheck.psis(np.zeros(100))
-    assert judge_check(constant, {}, None, None, SEEN[code]).decided_by == code
+    assert judge_check(constant, {}, None, None, screening=SEEN[code]).decided_by == code
 
 
 def test_coarse_ratios_are_a_caution_until_they_are_too_coarse():
-    verdict = judge_check(GOOD, {}, None, None, SEEN["coarse-ratios"])
+    verdict = judge_check(GOOD, {}, None, None, screening=SEEN["coarse-ratios"])
     assert verdict.level == "good"
     assert [each.code for each in verdict.others] == ["coarse-ratios"]
-    both = judge_check(GOOD, {}, None, None, SEEN["ratios-too-coarse"])
+    both = judge_check(GOOD, {}, None, None, screening=SEEN["ratios-too-coarse"])
     assert "coarse-ratios" in {each.code for each in both.findings}
 
 

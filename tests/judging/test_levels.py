@@ -175,7 +175,8 @@ def every_verdict():
         judge_check(result, {}, fit, *modes)
         for result, fit, modes in itertools.product(RATIOS.values(), FITS.values(), MODES.values())
     )
-    yield from (judge_check(RATIOS["khat-good"], {}, None, None, each) for each in CHAINS.values())
+    good = RATIOS["khat-good"]
+    yield from (judge_check(good, {}, None, None, chains=each) for each in CHAINS.values())
     zeros = np.random.default_rng(1).normal(size=1000)
     zeros[:3] = -np.inf
     yield vicheck.judge_psis(vicheck.psis(zeros))

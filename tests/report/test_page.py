@@ -230,7 +230,8 @@ def test_constant_ratios_make_a_page():
 
 def test_a_check_that_kept_no_draws_makes_a_page():
     check = normal_check()
-    page = report_html(check=replace(check, values=check.values[:0]))
+    check = replace(check, values=check.values[:0])
+    page = report_html(check=check)
     assert check.verdict.sentence.split("(")[0] in page
     assert "no draws were kept" in page
     assert "x[0]" in page
@@ -307,7 +308,10 @@ def test_held_out_data_and_other_optima_are_shown(of_fit):
     measure = Measure(-3.5, 0.1)
     held_out = replace(of_fit, predictive=Predictive(measure, measure, 7))
     assert "Log predictive density of 7 held-out points: VI -3.5" in report_html(check=held_out)
-    pooled = PooledModes(0.1, measure, 0.2, np.array([0.8, 0.2]), np.zeros((2, 10)))
+    pooled = PooledModes(
+        0.1, measure, 0.2, np.array([0.8, 0.2]), np.zeros((2, 10)),
+        ("mu",), np.array([0.5]), np.array([0.5]),
+    )  # fmt: skip
     page = report_html(check=replace(of_fit, pooled=pooled))
     assert "share of the posterior" in page
     assert "20.0%" in page
