@@ -40,7 +40,7 @@ class Case:
 def cases_of(problem: Problem) -> Iterator[Case]:
     for family in problem.families:
         for solver, number in problem.seeds.items():
-            for seed in range(number):
+            for seed in range(0 if (family, solver) in problem.without else number):
                 yield Case(problem.name, family, solver, seed)
 
 

@@ -25,7 +25,9 @@ def draw(points: list[list[Any]]) -> Figure:
             these = [point for point in points if point[3] == level and point[0] is not None]
             khats = [min(max(point[0], KHATS[0]), KHATS[1]) for point in these]
             errors = [_within(point[place]) for point in these]
-            panel.scatter(khats, errors, 11, COLORS[colour], mark, alpha=0.6, lw=0.7, label=level)
+            panel.scatter(
+                khats, errors, s=11, c=COLORS[colour], marker=mark, alpha=0.6, lw=0.7, label=level
+            )
         panel.axhline(0.1, color=COLORS["truth"], lw=0.8, ls="--")
         panel.axvline(0.7, color=COLORS["truth"], lw=0.8, ls="--")
         log_scale(panel.yaxis)

@@ -12,7 +12,7 @@ import numpy as np
 
 from vicheck.model import Model
 
-__all__ = ["FAR", "MULTIMODAL", "NO_VARIANCE", "Given", "Moments", "Problem", "Truth"]
+__all__ = ["FAR", "MULTIMODAL", "NO_VARIANCE", "SEEDS", "Given", "Moments", "Problem", "Truth"]
 
 Floats = Any
 
@@ -21,7 +21,7 @@ FAR = "far mode"
 """Another mode so far away that no draw of a q at the first can see it."""
 NO_VARIANCE = "no variance"
 
-SEEDS = {"deterministic": 5, "stan_advi": 3}
+SEEDS = {"deterministic": 3, "stan_advi": 2}
 
 
 class Moments(NamedTuple):
@@ -77,6 +77,8 @@ class Problem:
     families: tuple[str, ...] = ("mean_field", "full_rank")
     seeds: Mapping[str, int] = field(default_factory=lambda: SEEDS)
     """Number of seeds for each solver."""
+    without: frozenset[tuple[str, str]] = frozenset()
+    """Families with solvers that would take too long."""
 
     @property
     def half(self) -> str:

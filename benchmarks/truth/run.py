@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -66,23 +66,24 @@ def run_all(
     """Measure what the file does not hold yet, and return all records."""
     digest = code_digest()
     done = {record["key"] for record in read_records(path, digest)}
-    if not done:
+    if done:
+        _drop_torn_line(path)
+    else:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"code": digest}) + "\n", encoding="utf-8")
     problems = sources.problems()
     chosen = list(problems) if names is None else list(names)
+    cases = {name: list(cases_of(problems[name])) for name in chosen}
     left = {
-        name: [case for case in cases_of(problems[name]) if case.key not in done] for name in chosen
+        name: [case for case in several if case.key not in done] for name, several in cases.items()
     }
-    left = {name: cases for name, cases in left.items() if cases}
+    left = {name: several for name, several in left.items() if several}
     failed: dict[str, BaseException] = {}
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
         futures = {
-            pool.submit(
-                _measure_and_store, path, sources, name, [asdict(case) for case in cases]
-            ): name
-            for name, cases in left.items()
+            pool.submit(_measure_and_store, path, sources, name, several): name
+            for name, several in left.items()
         }
         for number, future in enumerate(as_completed(futures), 1):
             trouble = future.exception()
@@ -92,16 +93,20 @@ def run_all(
             print(f"{number} of {len(left)}: {futures[future]}{said}", file=sys.stderr, flush=True)
     if failed:
         raise RuntimeError(f"could not be measured: {', '.join(failed)}") from failed.popitem()[1]
-    wanted = set(chosen)
-    return [each for each in read_records(path, digest) if each["problem"] in wanted]
+    wanted = {case.key for several in cases.values() for case in several}
+    return [record for record in read_records(path, digest) if record["key"] in wanted]
 
 
-def _measure_and_store(
-    path: Path, sources: Sources, name: str, cases: list[dict[str, Any]]
-) -> None:
+def _drop_torn_line(path: Path) -> None:
+    """Cut off what a killed process has left of a line, or the next one would be glued to it."""
+    written = path.read_bytes()
+    path.write_bytes(written[: written.rfind(b"\n") + 1])
+
+
+def _measure_and_store(path: Path, sources: Sources, name: str, cases: list[Case]) -> None:
     problem = sources.problems()[name]
     with path.open("ab", buffering=0) as records:
-        for record in run_problem(problem, [Case(**case) for case in cases]):
+        for record in run_problem(problem, cases):
             # One write for each line, so that those of two processes do not mix.
             os.write(records.fileno(), (json.dumps(record) + "\n").encode())
 

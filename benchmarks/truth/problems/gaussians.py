@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import vicheck
-from truth.problem import Moments, Problem, Truth
+from truth.problem import SEEDS, Moments, Problem, Truth
 
 DIMENSIONS = (2, 10, 50, 200, 1000)
 CORRELATIONS = (0.0, 0.5, 0.9)
@@ -65,15 +65,14 @@ def _problem(name: str, dim: int, correlation: float, offset: float = 0.0) -> Pr
         return Truth(moments, "closed form", log_evidence=offset)
 
     quantities = {f"x[{i}]": (lambda theta, i=i: theta["x"][i]) for i in map(int, places)}
-    large = dim >= 200
     return Problem(
         name,
         "normal",
         truth,
         lambda: vicheck.from_log_density(log_density, jnp.zeros(dim), data=data),
         quantities=quantities | {"total": lambda theta: theta["x"].sum()},
-        num_draws=FEWER_DRAWS if large else None,
-        seeds={"deterministic": 2, "stan_advi": 1}
-        if large
-        else {"deterministic": 3, "stan_advi": 2},
+        num_draws=FEWER_DRAWS if dim >= 200 else None,
+        seeds={"deterministic": 1, "stan_advi": 1} if dim >= 200 else SEEDS,
+        # Half a million parameters are too many for plain gradient steps.
+        without=frozenset({("full_rank", "stan_advi")}) if dim >= 1000 else frozenset(),
     )

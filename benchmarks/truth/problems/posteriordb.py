@@ -54,7 +54,6 @@ def _in_numpyro(directory: Path, posterior: Posterior) -> Problem:
         quantities=tuple(posterior.names),
         tags=frozenset({MULTIMODAL}) if posterior.name in MULTIPLE else frozenset(),
         num_draws=20_000 if posterior.name in SLOW else None,
-        seeds={"deterministic": 3, "stan_advi": 2},
     )
 
 
