@@ -146,7 +146,7 @@ def _coverage(judged: Judged) -> list[dict[str, Any]]:
 
 def _holds(value: float, mcse: float, truth: float) -> bool:
     # A q that is p up to rounding has errors of rounding, which no Monte Carlo error covers.
-    return abs(value - truth) <= WITHIN * mcse + 1e-9 * max(1.0, abs(truth))
+    return abs(value - truth) <= WITHIN * mcse + 1e-9 + 1e-15 * abs(truth)
 
 
 def _average(values: list[Any]) -> float | None:

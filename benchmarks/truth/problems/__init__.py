@@ -8,6 +8,7 @@ from truth.problem import Problem
 from truth.problems import (
     gaussians,
     given,
+    hierarchical,
     mixtures,
     posteriordb,
     regressions,
@@ -17,7 +18,7 @@ from truth.problems import (
 
 __all__ = ["all_problems"]
 
-ROOMS = (gaussians, shapes, mixtures, structured, regressions, given)
+ROOMS = (gaussians, shapes, mixtures, structured, regressions, hierarchical, given)
 
 
 def all_problems(moments: Path | None = None, checkout: Path | None = None) -> dict[str, Problem]:

@@ -24,7 +24,8 @@ def problems() -> Iterator[Problem]:
             kind = f"correlation {correlation}" if correlation else "independent"
             yield _problem(f"normal, {dim} dimensions, {kind}", dim, correlation)
     # A constant in the density takes digits from the ratios, and changes nothing else.
-    yield _problem("normal, 2 dimensions, offset -1e6", 2, 0.0, -1e6)
+    for offset in ("-1e6", "-1e13"):
+        yield _problem(f"normal, 2 dimensions, offset {offset}", 2, 0.0, float(offset))
 
 
 def log_density(x: Any, data: Any) -> Any:
