@@ -33,6 +33,7 @@ def main() -> None:
     parser.add_argument("--posteriordb", type=Path, help="full checkout, for its Stan programs")
     parser.add_argument("--records", type=Path, default=ROOT / ".truth" / "records.jsonl")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--note", default="", help="on how it was run, for the page")
     options = parser.parse_args()
     sources = Sources(options.moments, options.posteriordb)
     unknown = [name for name in options.problems if name not in sources.problems()]
@@ -40,7 +41,7 @@ def main() -> None:
         parser.error(f"there is no problem {unknown[0]!r}; there are: "
                      f"{', '.join(sources.problems())}")  # fmt: skip
     records = run_all(options.records, sources, options.problems or None, options.workers)
-    scores = summarise(records) | {"made": made()}
+    scores = summarise(records) | {"made": made(options.note)}
     if options.problems:
         print(as_markdown({"now": scores}))
         return
@@ -54,9 +55,10 @@ def main() -> None:
     print(f"{PAGE.relative_to(ROOT)} is written", file=sys.stderr)
 
 
-def made() -> str:
-    """Return the version, what tells its code from other code, and the day."""
-    return f"vicheck {vicheck.__version__} (code {code_digest()[:8]}), {datetime.now(UTC):%Y-%m-%d}"
+def made(note: str) -> str:
+    """Return the version, what tells its code from other code, the day, and the note."""
+    code, day = code_digest()[:8], f"{datetime.now(UTC):%Y-%m-%d}"
+    return f"vicheck {vicheck.__version__} (code {code}), {day}" + (f", {note}" if note else "")
 
 
 if __name__ == "__main__":

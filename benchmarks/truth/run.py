@@ -63,7 +63,7 @@ def read_records(path: Path, digest: str) -> list[dict[str, Any]]:
 def run_all(
     path: Path, sources: Sources, names: Iterable[str] | None = None, workers: int = 2
 ) -> list[dict[str, Any]]:
-    """Measure what the file does not hold yet, and return all records."""
+    """Measure what the file does not hold yet, and return all records, in the order of cases."""
     digest = code_digest()
     done = {record["key"] for record in read_records(path, digest)}
     if done:
@@ -93,8 +93,8 @@ def run_all(
             print(f"{number} of {len(left)}: {futures[future]}{said}", file=sys.stderr, flush=True)
     if failed:
         raise RuntimeError(f"could not be measured: {', '.join(failed)}") from failed.popitem()[1]
-    wanted = {case.key for several in cases.values() for case in several}
-    return [record for record in read_records(path, digest) if record["key"] in wanted]
+    found = {record["key"]: record for record in read_records(path, digest)}
+    return [found[case.key] for several in cases.values() for case in several]
 
 
 def _drop_torn_line(path: Path) -> None:
