@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-large test-processors test-wheel lint types bench bench-fit bench-engine bench-vsbc bench-shards accuracy coverage tail-shape auto-draws vsbc-verdicts fuzz soak paper horseshoe-nuts docs clean
+.PHONY: help demo test test-all test-large test-processors test-wheel lint types bench bench-fit bench-engine bench-vsbc bench-shards accuracy coverage tail-shape auto-draws vsbc-verdicts truth fuzz soak paper horseshoe-nuts docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -84,6 +84,10 @@ auto-draws: $(VENV)/.run  ## how often checks that stop early are wrong, written
 
 vsbc-verdicts: $(VENV)/.run  ## how often the verdict of VSBC is right by simulation, written to docs/
 	$(BIN)/python benchmarks/vsbc_verdicts.py
+
+truth: $(VENV)/.dev  ## verdicts against known posteriors, written to docs/; DATA= for moments of posteriordb
+	PYTHONPATH=benchmarks $(BIN)/python -m truth $(if $(DATA),--moments $(DATA)) \
+	    $(if $(POSTERIORDB),--posteriordb $(POSTERIORDB)) $(ARGS)
 
 soak: $(VENV)/.dev  ## disturb runs at random moments (kill, Ctrl-C, full disk, ...), written to docs/
 	$(BIN)/python benchmarks/soak.py

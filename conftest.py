@@ -33,6 +33,8 @@ LONGEST = (
     "tests/adapters/test_numpyro_guides.py",
     "tests/vi/solvers/deterministic/test_solver.py",
     "tests/adapters/test_pymc.py",
+    "tests/truth/test_subset.py",
+    "tests/truth/test_problems.py",
     "tests/adapters/test_numpyro_observed.py",
     "docs/when-it-fails.md",
     "tests/adapters/test_arviz.py",

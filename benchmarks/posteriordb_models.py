@@ -14,9 +14,14 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
+from posteriordb_odes import (
+    lotka_volterra,
+    one_compartment,
+    prepare_compartment,
+    prepare_populations,
+)
 
 Arrays = dict[str, Any]
-ODE_STEPS = 20
 
 
 @dataclass(frozen=True)
@@ -283,34 +288,6 @@ def gaussian_mixture(rows: Any, y: Any = None) -> None:
     numpyro.sample("y", mixture.expand([len(rows)]), obs=y)
 
 
-def one_compartment(times: Any, start: Any, dose: Any, volume: Any, y: Any = None) -> None:
-    rate = numpyro.sample("k_a", dist.HalfCauchy(1))
-    half = numpyro.sample("K_m", dist.HalfCauchy(1))
-    top = numpyro.sample("V_m", dist.HalfCauchy(1))
-    sigma = numpyro.sample("sigma", dist.HalfCauchy(1))
-
-    def slope(time: Any, level: Any) -> Any:
-        level = jnp.maximum(level, 0)
-        return (jnp.exp(-rate * time) * dose * rate - top * level / (half + level)) / volume
-
-    def step(level: Any, interval: Any) -> tuple[Any, Any]:
-        time, width = interval
-        k1 = slope(time, level)
-        k2 = slope(time + width / 2, level + width / 2 * k1)
-        k3 = slope(time + width / 2, level + width / 2 * k2)
-        k4 = slope(time + width, level + width * k3)
-        level += width / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
-        return level, level
-
-    # Runge-Kutta with fixed steps between the measurements.
-    widths = jnp.diff(times, prepend=start) / ODE_STEPS
-    begins = times[:, None] - widths[:, None] * jnp.arange(ODE_STEPS, 0, -1)
-    grid = (begins.ravel(), jnp.repeat(widths, ODE_STEPS))
-    _, levels = jax.lax.scan(step, 0 * rate, grid)
-    level = jnp.maximum(levels[ODE_STEPS - 1 :: ODE_STEPS], 1e-10)
-    numpyro.sample("y", dist.LogNormal(jnp.log(level), sigma), obs=y)
-
-
 def prepare_autoregression(data: Mapping[str, Any]) -> Arrays:
     y, order = _column(data, "y"), data["K"]
     lags = np.column_stack([y[order - k : len(y) - k] for k in range(1, order + 1)])
@@ -335,16 +312,6 @@ def prepare_process(data: Mapping[str, Any]) -> Arrays:
 
 def prepare_mixture(data: Mapping[str, Any]) -> Arrays:
     return {"rows": np.arange(data["N"]), "y": _column(data, "y")}
-
-
-def prepare_compartment(data: Mapping[str, Any]) -> Arrays:
-    return {
-        "times": _column(data, "times"),
-        "start": _column(data, "t0"),
-        "dose": _column(data, "D"),
-        "volume": _column(data, "V"),
-        "y": _column(data, "C_hat"),
-    }
 
 
 OTHERS = (
@@ -380,5 +347,11 @@ OTHERS = (
         one_compartment,
         prepare_compartment,
         _names("k_a", "K_m", "V_m", "sigma"),
+    ),
+    Posterior(
+        "hudson_lynx_hare-lotka_volterra",
+        lotka_volterra,
+        prepare_populations,
+        _names(theta=4, z_init=2, sigma=2),
     ),
 )

@@ -110,12 +110,10 @@ _MOMENTS = {
     "shift": Column("shift", "PSIS minus VI mean, in posterior sds", "size"),
     "mcse": Column("MCSE", "Monte Carlo standard error of the PSIS mean", "largest"),
     "khat": Column("khat", "governs the error of this quantity's PSIS mean", "largest"),
-    "use_mean": Column("use for mean", "which estimate of the mean to use", "text"),
-    "use_sd": Column("use for sd", "which estimate of the standard deviation to use", "text"),
+    "use_mean": Column("mean by", "which estimate of the mean to use", "text"),
+    "use_sd": Column("sd by", "which estimate of the standard deviation to use", "text"),
 }
 _DRIFT = {
-    "chains_mean": Column("chains mean", "at the ends of short chains", "largest"),
-    "chains_sd": Column("chains sd", "at the ends of short chains", "largest"),
     "drift": Column("drift", "of the mean along short chains, in posterior sds", "size"),
     "drift_error": Column("drift error", "standard error of the drift", "largest"),
 }
