@@ -419,10 +419,10 @@ def test_saved_loaded_and_shown(exact, tmp_path):
 
 
 def test_few_effective_draws_are_no_starts():
-    """Then chains would begin at the same few draws; plain ones are all different."""
+    """Weighted means of few are hardly known, and chains would begin at the same few draws."""
     fit = fit_with(normal_model(), sd=3.0)
     many, few = (vicheck.check(fit, num_draws=size) for size in (100_000, 4000))
-    assert many.psis.ess > 1024 > few.psis.ess
+    assert many.psis.ess > 1000 > few.psis.ess
     assert few.khat < few.psis.threshold
     assert (many.chains.starts, few.chains.starts) == ("weighted", "q")
     np.testing.assert_allclose(few.chains.start_sd, 3.0, atol=0.3)

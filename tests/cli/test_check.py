@@ -55,6 +55,21 @@ def test_a_model_and_its_data(files):
     assert answer["convergence"]["status"] == "CONVERGED"
 
 
+def test_short_chains_are_an_option(files):
+    model = f"{files / 'lines.py'}:line", "--data", files / "data.npz", "--draws", 2000, "--json"
+    by_default, none, some = (
+        json.loads(call("check", *model, *option).stdout)["chains"]
+        for option in ((), ("--no-chains",), ("--chains",))
+    )
+    assert none is None
+    assert by_default == some
+    assert some["num_chains"] == 1024
+    fit = files / "output.csv"
+    done = call("check", fit, "--no-chains")
+    assert done.returncode == 64
+    assert "--chains goes with a model" in done.stderr
+
+
 def test_what_a_person_sees_and_what_is_written(files):
     done = call(
         "check", f"{files / 'lines.py'}:line", "--data", files / "data.json", "--report",

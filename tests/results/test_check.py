@@ -193,6 +193,10 @@ WRONG = {
     "no gradient": lambda told, arrays: told["convergence"].pop("gradient"),
     "a huge number": lambda told, arrays: told["convergence"]["gradient"].update(num_draws=2**70),
     "no versions": lambda told, arrays: told["provenance"].update(versions=None),
+    "chains of other quantities": lambda told, arrays: told["chains"]["names"].reverse(),
+    "chains of fewer quantities": lambda told, arrays: told["chains"]["rhat"].pop(),
+    "chains that drift otherwise": lambda told, arrays: told["chains"]["from_q"]["shift"].pop(),
+    "chains from elsewhere": lambda told, arrays: told["chains"].update(starts="p"),
     "no log_p": lambda told, arrays: arrays.pop("log_p"),
     "integers": lambda told, arrays: arrays.update(log_p=arrays["log_p"].astype(int)),
     "fewer log_q": lambda told, arrays: arrays.update(log_q=arrays["log_q"][1:]),
@@ -287,6 +291,15 @@ def test_the_code_of_a_check_repeats_its_quantities(of_fit):
     again = eval(some.provenance.code, {"vicheck": vicheck, "model": model})
     assert again.names == some.names == ("tau",)
     assert np.array_equal(again.values, some.values)
+
+
+def test_a_file_of_before_there_were_chains_can_be_read(of_fit, tmp_path):
+    path = tmp_path / "check.npz"
+    of_fit.save(path)
+    description, arrays = decode_arrays(path.read_bytes())
+    del description["chains"]
+    path.write_bytes(encode_arrays(arrays, description))
+    assert vicheck.Check.load(path).chains is None
 
 
 def test_a_file_of_another_version_is_said_to_be_one(of_fit, tmp_path):

@@ -22,7 +22,14 @@ if TYPE_CHECKING:
     from vicheck.quantities import Quantities, Spec
     from vicheck.vi.families.family import Family
 
-__all__ = ["LEAST_CHAINS", "Chains", "chains_of_draws", "chains_of_fit", "require_chains"]
+__all__ = [
+    "ENOUGH_EFFECTIVE",
+    "LEAST_CHAINS",
+    "Chains",
+    "chains_of_draws",
+    "chains_of_fit",
+    "require_chains",
+]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -33,6 +40,8 @@ Found = tuple[ShortChains | None, tuple[str, ...]]
 
 LEAST_CHAINS = 32
 """With fewer, nothing is known of errors."""
+ENOUGH_EFFECTIVE = 1000
+"""Effective draws with which starts are weighted; half of all draws are enough, too."""
 _POOL = 2**23
 """Numbers in the noise of the draws among which weighted starts are chosen."""
 _BLOCK = 2**22
@@ -242,8 +251,8 @@ def _num_numbers(model: Model) -> int:
 def _starts(witness: _Witness, number: int, rng: np.random.Generator) -> tuple[Rows, Floats | None]:
     """Return which draws chains start at, and the weights of all that these are chosen among.
 
-    None where plain draws are better starts: where khat does not allow weights, or where there are
-    fewer effective draws than chains, which would begin at the same few.
+    None where plain draws are better starts: where khat does not allow weights, or where these
+    leave so few effective draws that weighted means are known no better than to some percent.
     """
     from vicheck.chains import resampled
 
@@ -256,7 +265,7 @@ def _starts(witness: _Witness, number: int, rng: np.random.Generator) -> tuple[R
     with np.errstate(under="ignore"):
         weights = np.exp(witness.log_weights - witness.log_weights.max())
     weights /= weights.sum()
-    if np.square(weights).sum() * number > 1.0:
+    if np.square(weights).sum() * min(ENOUGH_EFFECTIVE, len(weights) / 2) > 1.0:
         return np.arange(number), None
     return resampled(weights, number, rng), weights
 

@@ -46,7 +46,7 @@ class ShortChains(Record):
     """The quantities, in the order of all arrays."""
     starts: Literal["q", "weighted"]
     """Where chains began: at draws of q; or at draws resampled by their smoothed weights, where
-    khat is below its threshold and there are no fewer effective draws than chains."""
+    khat is below its threshold and a thousand effective draws are left, or half of all."""
     num_chains: int
     num_left_out: int
     """Starts that were left out, because the density or its gradient is not finite there."""
