@@ -129,9 +129,10 @@ class Check:
     def moments(self) -> pd.DataFrame:
         """Mean and sd of every quantity by VI, IS and PSIS, its khat, and which to use.
 
-        One row for each quantity. ``mcse`` is the error of ``psis_mean``, ``shift`` is PSIS minus
-        VI in sds of the posterior, ``khat`` governs the error of this quantity's mean, and ``use``
-        is "vi", "psis" or "neither". Computed when first asked for.
+        One row for each quantity. ``mcse`` is the error of ``psis_mean``, with an allowance for
+        what no draw has seen, and infinite where ``khat`` is 1 or more; ``shift`` is PSIS minus VI
+        in sds of the posterior, ``khat`` governs the error of this quantity's mean, and ``use`` is
+        "vi", "psis" or "neither". Computed when first asked for.
         """
         from vicheck.checking.moments import moments_table, unknown_moments
         from vicheck.judging import misses_a_mode
