@@ -120,7 +120,7 @@ def _num_masked(values: object) -> int:
     """Count the numbers that masked arrays hide: NumPy would take them as they are."""
     if isinstance(values, list | tuple):
         return sum(_num_masked(each) for each in values if not isinstance(each, float))
-    return int(np.ma.count_masked(values)) if isinstance(values, np.ma.MaskedArray) else 0
+    return int(np.ma.getmaskarray(values).sum()) if isinstance(values, np.ma.MaskedArray) else 0
 
 
 def _is_real(array: NDArray[Any]) -> bool:
