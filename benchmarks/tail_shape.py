@@ -105,6 +105,16 @@ def unaware(log_p: Callable[[np.ndarray], np.ndarray]) -> Case:
     return Case(draw)
 
 
+def improper(sd: float) -> Case:
+    """Return a density that cannot be normalised, and a q that is as wide as it is."""
+
+    def draw(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray]:
+        z = rng.normal(size=size)
+        return sd * z, 0.5 * (z**2 - np.log1p((sd * z) ** 2))
+
+    return Case(draw)
+
+
 T3, T5, T10, LOGISTIC = (
     best_gaussian(each.logpdf) for each in (stats.t(3), stats.t(5), stats.t(10), stats.logistic)
 )
@@ -131,6 +141,7 @@ WRONG = {
     "30% of the mass 6 sds off": unaware(mixture(0.3, 6.0, 1.0)),
     "10% with 5 times the sd": best_gaussian(mixture(0.1, 0.0, 5.0)),
     "t, 2 degrees": best_gaussian(stats.t(2).logpdf),
+    "tails of 1/x, which have no mass": improper(2000.0),
 }
 MEASURED = {
     "right family": gaussian(0.02, 1.01),

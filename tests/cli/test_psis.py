@@ -151,3 +151,18 @@ def test_long_input_needs_no_compiled_code(tmp_path):
     assert done.stderr.strip() == "False"
     khat = vicheck.psis_khat(narrow_normal(0.9, num_draws=20_000))
     assert json.loads(done.stdout)["khat"] == pytest.approx(khat, abs=1e-12)
+
+
+def test_a_tail_that_is_not_pareto_is_no_verdict_but_advice(ratios):
+    """p = t with 10 degrees of freedom, q its best Gaussian."""
+    z = np.random.default_rng(3).normal(size=1000)
+    values = -5.5 * np.log1p((1.09 * z) ** 2 / 10) + z**2 / 2
+    done = call("psis", ratios(values), "--json")
+    found = json.loads(done.stdout)
+    assert found["khat"] == pytest.approx(vicheck.psis_khat(values))
+    assert found["verdict"]["level"] == "none"
+    assert found["verdict"]["decided_by"] == "tail-unseen"
+    assert "95" in found["tail_fits"]["khats"]
+    assert "Take more draws" in call("psis", ratios(values)).stdout
+    alone = json.loads(call("psis", ratios(values), "--json", "--tail-length", "95").stdout)
+    assert alone["verdict"]["level"] == "unreliable"

@@ -6,6 +6,7 @@ from scipy import stats
 from scipy.signal import lfilter
 
 import vicheck
+from vicheck.judging.draws import evidence_of_draws
 from vicheck.stats.screening import screen_draws
 
 ALARMS = {"tied-draws", "clipped-ratios", "dependent-draws", "coarse-ratios", "ratios-too-coarse"}
@@ -31,7 +32,8 @@ def test_independent_draws_raise_no_alarm():
             (rng.standard_cauchy(size=(size, 3)), rng.exponential(size=size), np.zeros(size)),
             (rng.uniform(size=(size, 1)) < 0.3, rng.normal(size=size), rng.normal(size=size)),
         ):
-            assert not codes(*what) & ALARMS
+            values, log_p, log_q = what
+            assert not evidence_of_draws(screen_draws(log_p, log_q, values.astype(float)))
 
 
 @pytest.mark.parametrize("repeat", [np.tile, np.repeat])
@@ -148,3 +150,16 @@ def test_a_saved_check_says_the_same(tmp_path):
     check.save(tmp_path / "check.npz")
     back = vicheck.check(tmp_path / "check.npz")
     assert back.verdict.to_dict() == check.verdict.to_dict()
+
+
+@pytest.mark.parametrize("size", [1, 2, 21, 500])
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+def test_odd_densities_and_few_draws_are_looked_at_without_an_error(size, odd):
+    z = np.random.default_rng(1).normal(size=(size, 2))
+    log_p = -(z**2).sum(axis=1)
+    log_p[0] = odd
+    for values in (z, np.empty((0, 2))):
+        seen = screen_draws(log_p, 0.5 * log_p, values)
+        assert (seen.num_draws, seen.num_copies, seen.num_clipped) == (size, 0, 0)
+    log_p[:] = odd
+    assert screen_draws(log_p, np.zeros(size), z).num_clipped == 0

@@ -42,6 +42,12 @@ def test_ratios_that_pile_up_below_a_maximum_are_seldom_called_unreliable(name, 
     assert levels.count("unreliable") <= 3
 
 
+def improper(sd, size, seed):
+    """Ratios of a density that has no mass to speak of, bounded by a peak that few draws reach."""
+    z = np.random.default_rng(seed).normal(size=size)
+    return 0.5 * (z**2 - np.log1p((sd * z) ** 2))
+
+
 HEAVY = {
     "too narrow, k = 0.95": lambda size, seed: narrow(0.95, size, seed),
     "Pareto, k = 1.2": lambda size, seed: 1.2 * np.random.default_rng(seed).exponential(size=size),
@@ -49,6 +55,7 @@ HEAVY = {
     "a mode 6 sds away": lambda size, seed: np.logaddexp(
         np.log(0.7), np.log(0.3) + 6.0 * np.random.default_rng(seed).normal(size=size) - 18.0
     ),
+    "tails of 1/x": lambda size, seed: improper(2000.0, size, seed),
     "log-normal, 50 nats": lambda size, seed: 50.0 * np.random.default_rng(seed).normal(size=size),
 }
 

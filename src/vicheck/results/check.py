@@ -148,8 +148,9 @@ class Check:
     def moments(self) -> pd.DataFrame:
         """Mean and sd of every quantity by VI, IS and PSIS, its khat, and which to use.
 
-        One row for each quantity. ``mcse`` is the error of ``psis_mean``, ``shift`` is PSIS minus
-        VI in sds of the posterior, ``khat`` governs the error of this quantity's weighted mean and
+        One row for each quantity. ``mcse`` is the error of ``psis_mean``, with an allowance for
+        what no draw has seen, and infinite where ``khat`` is 1 or more; ``shift`` is PSIS minus VI
+        in sds of the posterior, ``khat`` governs the error of this quantity's weighted mean and
         ``khat_sd`` that of its weighted sd. ``use_mean`` and ``use_sd`` say which estimate may be
         used: "vi", "psis", "chains" or "neither"; ``use`` is the weaker of the two. Where
         short chains were run, ``chains_mean`` and ``chains_sd`` are those of their ends, and

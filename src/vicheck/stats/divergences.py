@@ -60,7 +60,7 @@ def divergences(
     >>> log_ratios = -theta**2 / 2 + theta**2 / (2 * 0.9**2) + np.log(0.9)
     >>> d = divergences(log_ratios)
     >>> print(d.kl_q_p)                                    # exactly 0.01036
-    0.01035 +- 0.00015
+    0.01035 +- 0.00016
     """
     log_r = as_vector(log_ratios)
     alphas = np.atleast_1d(np.asarray(orders, dtype=np.float64)).tolist()

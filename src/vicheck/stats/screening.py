@@ -14,7 +14,7 @@ __all__ = ["screen_draws"]
 
 Floats = NDArray[np.float64]
 
-_DRAWS, _COLUMNS = 10_000, 6
+_DRAWS, _COLUMNS = 4096, 6
 """Draws, and quantities at most, whose neighbours are compared."""
 _LEAST_CLIPPED = 5
 _PLATEAU = 0.2
@@ -46,12 +46,15 @@ def screen_draws(log_p: Floats, log_q: Floats, values: Floats) -> Screening:
         for series in (log_ratios, log_p, log_q, *values.T[:_COLUMNS])
     ]
     densities = log_p[:kept], log_q[:kept]
-    copied = not _is_discrete(*densities, quantities)
+    tied = _are_tied(*densities)
+    discrete = tied and _is_discrete(*densities, quantities)
+    of_tail = log_p[tail], log_q[tail]
+    tied_in_tail = not discrete and _are_tied(*of_tail)
     return Screening(
         num_draws=size,
-        num_copies=_num_copies(*densities, quantities) if copied else 0,
+        num_copies=_num_copies(*densities, quantities) if tied and not discrete else 0,
         tail_length=tail_length,
-        tail_copies=_num_copies(log_p[tail], log_q[tail], quantities[tail]) if copied else 0,
+        tail_copies=_num_copies(*of_tail, quantities[tail]) if tied_in_tail else 0,
         num_clipped=_num_clipped(log_ratios[:kept], quantities),
         likeness=float(np.fmax.reduce(likeness)),
         resolution=max(resolution_of(log_p), resolution_of(log_q)),
@@ -59,9 +62,7 @@ def screen_draws(log_p: Floats, log_q: Floats, values: Floats) -> Screening:
 
 
 def _num_copies(log_p: Floats, log_q: Floats, quantities: Floats) -> int:
-    """Count draws that repeat another one in densities and quantities; 0 if they are few."""
-    if not _are_tied(log_p, log_q):
-        return 0
+    """Count draws that repeat another one in densities and quantities."""
     return len(log_p) - len(np.unique(np.column_stack([log_p, log_q, quantities]), axis=0))
 
 
@@ -70,8 +71,6 @@ def _is_discrete(log_p: Floats, log_q: Floats, quantities: Floats) -> bool:
 
     Or because both densities are constant, and the quantities do not tell draws apart.
     """
-    if not _are_tied(log_p, log_q):
-        return False
     if log_p.min() == log_p.max() and log_q.min() == log_q.max():
         return True
     rows = np.column_stack([log_p, log_q, quantities])

@@ -20,7 +20,14 @@ from vicheck.stats.gpd import PRIOR_SHAPE, PRIOR_WEIGHT, fit_gpd, quartile_index
 from vicheck.stats.psis import psis_quietly
 from vicheck.stats.tail import Tail, log_exceedances
 
-__all__ = ["CONTRADICTION", "LEAST_OUTER", "SMALL_MULTIPLE", "judged_psis", "tail_fits"]
+__all__ = [
+    "CONTRADICTION",
+    "LARGE_MULTIPLE",
+    "LEAST_OUTER",
+    "SMALL_MULTIPLE",
+    "judged_psis",
+    "tail_fits",
+]
 
 Floats = NDArray[np.float64]
 
@@ -32,6 +39,8 @@ LEAST_OUTER = 20
 """Fewest ratios whose khat says something of its own: with fewer the prior decides."""
 SMALL_MULTIPLE = 10.0
 """A largest ratio that is this many times the mean, or less, is no sign of a heavy tail."""
+LARGE_MULTIPLE = 100.0
+"""A largest ratio beyond this many times the mean makes q a bad proposal, whatever its tail is."""
 _SHORTEST = 10
 _LEAST_TAIL = 4 * _SHORTEST
 
@@ -78,8 +87,8 @@ def tail_fits(log_ratios: Floats, result: PsisResult) -> TailFits | None:
 
     That is so when the khat of a tail of twice, half, a quarter, ... of the usual length M differs
     from that of M by more than four standard errors, and nothing says that what lies further out is
-    heavy: the khat of the outer tail is below the threshold within its error, or the largest ratio
-    is no more than ten times their mean.
+    heavy: the largest ratio is no more than ten times their mean, or a hundred times where the khat
+    of the outer tail is below the threshold within its error.
 
     Notes
     -----
@@ -106,7 +115,8 @@ def tail_fits(log_ratios: Floats, result: PsisResult) -> TailFits | None:
         largest = 1.0 / float(np.exp(shifted).mean())
     outer = _outer_length(raw, [each for each in lengths if each < usual])
     fits = TailFits(khats, khats.get(outer, math.nan), outer, largest)
-    return fits if fits.low < result.threshold or largest <= SMALL_MULTIPLE else None
+    most = LARGE_MULTIPLE if fits.low < result.threshold else SMALL_MULTIPLE
+    return fits if largest <= most else None
 
 
 def _khat(ordered: Floats, length: int) -> float:
