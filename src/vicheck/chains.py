@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.vi.families.abilities import HasRoots
 from vicheck.vi.families.family import MAX_DENSE_DIM, Family
-from vicheck.vi.families.gaussian import Gaussian
 from vicheck.vi.families.moments import covariance_of, sd_of
 
 __all__ = [
@@ -132,7 +132,7 @@ class Roots:
 
 def roots_of_q(q: Family) -> Roots:
     """Return what the covariance of q is made of; in high dimension perhaps its sds alone."""
-    if isinstance(q, Gaussian):
+    if isinstance(q, HasRoots):
         return Roots(*q.roots())
     if q.dim <= MAX_DENSE_DIM:
         return _factored(np.asarray(covariance_of(q)))

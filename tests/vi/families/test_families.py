@@ -11,9 +11,9 @@ from scipy import stats
 from vicheck.model import double_precision
 from vicheck.vi.families.abilities import (
     HasEntropy,
-    HasLocation,
     HasMarginals,
     HasMoments,
+    HasRoots,
     entropy_of,
 )
 from vicheck.vi.families.full_rank import FullRank
@@ -392,7 +392,7 @@ def test_any_entropy_is_minus_the_mean_log_density(anything):
 
 
 def test_gaussian_families_have_all_abilities_and_mixtures_none(anything):
-    abilities = (HasEntropy, HasLocation, HasMarginals, HasMoments)
+    abilities = (HasEntropy, HasMarginals, HasMoments, HasRoots)
     has = [isinstance(anything.q, ability) for ability in abilities]
     assert has == [not isinstance(anything.q, Mixture)] * 4
 

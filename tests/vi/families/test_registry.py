@@ -176,14 +176,14 @@ def test_a_family_derived_from_one_of_vichecks_own_is_fitted():
         np.zeros(2),
         data={"mean": np.array([3.0, -40.0])},
     )
-    fit = vicheck.fit(model, family="diagonal", num_starts=1)
+    fit = vicheck.fit(model, family="diagonal", num_restarts=0)
     assert fit.converged
     assert type(fit.q) is Diagonal
     np.testing.assert_allclose(fit.mean, [3.0, -40.0], rtol=1e-2)
     np.testing.assert_allclose(fit.sd, [0.1, 20.0], rtol=1e-2)
     means = np.array([[3.0, -40.0], [-1.0, 7.0], [0.0, 0.0]])
     with double_precision():
-        solved = Deterministic(num_starts=1).solve_many(
+        solved = Deterministic(num_restarts=0).solve_many(
             model.program, kind_of("diagonal", 2, None), {}, {"mean": means}, np.arange(3)
         )
     assert {status.name for status in solved.status} == {"CONVERGED"}

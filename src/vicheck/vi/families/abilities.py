@@ -7,14 +7,16 @@ without it, which is here as well where several places need it.
 from __future__ import annotations
 
 import abc
-from typing import Any, Self
+from typing import Any
 
 import equinox as eqx
 import jax
+import numpy as np
+from numpy.typing import NDArray
 
 from vicheck.vi.families.family import Family
 
-__all__ = ["HasEntropy", "HasLocation", "HasMarginals", "HasMoments", "entropy_of"]
+__all__ = ["HasEntropy", "HasMarginals", "HasMoments", "HasRoots", "entropy_of"]
 
 
 class HasEntropy(eqx.Module):
@@ -55,12 +57,16 @@ class HasMoments(eqx.Module):
         """Covariance matrix, shape ``(d, d)``."""
 
 
-class HasLocation(eqx.Module):
-    """A family whose members can be moved and keep their shape."""
+class HasRoots(eqx.Module):
+    """A family whose covariance is a diagonal plus a product: draws are whitened by it."""
 
     @abc.abstractmethod
-    def moved_to(self, z: Any) -> Self:
-        """Return the member of the same shape with its mean at z."""
+    def roots(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return, on the host, what the covariance is made of: ``diag(D)^2 + F F'``.
+
+        D has shape ``(d,)`` and F, of as many columns as need be, shape ``(d, k)``. Where there is
+        nothing on the diagonal D is empty.
+        """
 
 
 def entropy_of(q: Family, noise: jax.Array) -> jax.Array:

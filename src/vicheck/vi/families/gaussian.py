@@ -11,7 +11,7 @@ import numpy as np
 from jax.scipy.stats import norm
 from numpy.typing import NDArray
 
-from vicheck.vi.families.abilities import HasEntropy, HasLocation, HasMarginals, HasMoments
+from vicheck.vi.families.abilities import HasEntropy, HasMarginals, HasMoments, HasRoots
 from vicheck.vi.families.family import Family
 
 __all__ = ["LOG_2PI", "Gaussian"]
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 LOG_2PI = 1.8378770664093453
 
 
-class Gaussian(Family, HasEntropy, HasMarginals, HasMoments, HasLocation):
+class Gaussian(Family, HasEntropy, HasMarginals, HasMoments, HasRoots):
     """A normal distribution of z.
 
     The first ``d`` entries of a step move the location along ``directions``: the columns of a
@@ -40,11 +40,6 @@ class Gaussian(Family, HasEntropy, HasMarginals, HasMoments, HasLocation):
         return self.loc
 
     def roots(self) -> tuple[Floats, Floats]:
-        """Return, on the host, what the covariance is made of: ``diag(D)^2 + F F'``.
-
-        D has shape ``(d,)`` and F, of as many columns as need be, shape ``(d, k)``. Where there is
-        nothing on the diagonal D is empty.
-        """
         return np.empty(0), np.linalg.cholesky(np.asarray(self.covariance()))
 
     def marginal_cdf(self, z: jax.Array) -> jax.Array:
@@ -54,9 +49,6 @@ class Gaussian(Family, HasEntropy, HasMarginals, HasMoments, HasLocation):
         from scipy import stats
 
         return stats.norm(float(self.loc[index]), float(self.sd[index]))
-
-    def moved_to(self, z: Any) -> Self:
-        return eqx.tree_at(lambda member: member.loc, self, z)
 
     @classmethod
     def needs_directions(cls) -> bool:

@@ -13,7 +13,6 @@ from vicheck.draws import Approximation, Draws
 from vicheck.model import Model
 from vicheck.vi.families.abilities import HasMoments
 from vicheck.vi.families.family import Family
-from vicheck.vi.families.mean_field import MeanField
 from vicheck.vi.families.moments import mean_and_sd
 
 __all__ = ["MAX_DENSE", "Place", "place_of"]
@@ -64,10 +63,8 @@ def place_of(around: Family | Approximation | Draws | Place, model: Model) -> Pl
         theta = {name: around.values[name][:_PLACE_DRAWS] for name, _ in model.program.layout}
         z = np.asarray(jax.vmap(lambda row: model.program.unconstrain(row, model.data))(theta))
         return _from_moments(z.mean(axis=0), np.cov(z, rowvar=False).reshape(model.dim, model.dim))
-    if isinstance(around, MeanField) or not isinstance(around, HasMoments):
+    if not isinstance(around, HasMoments) or model.dim > MAX_DENSE:
         return _checked(Place(*mean_and_sd(around)), model)
-    if model.dim > MAX_DENSE:
-        return _checked(Place(around.mean, around.sd), model)
     return _from_moments(np.asarray(around.mean), np.asarray(around.covariance()))
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
@@ -113,9 +114,10 @@ def _from_prior(model: Model, seed: int) -> Floats | None:
 
 @compiled("simulate", rarely=True)
 def _draw_from_prior(program: Program, seeds: Any, data: Data) -> jax.Array:
-    # Random bits by an operation of XLA's own: they compile in half the time.
-    keys = jax.vmap(lambda seed: jax.random.key(seed, impl="unsafe_rbg"))(jnp.asarray(seeds))
-    return jax.vmap(lambda key: program.simulate(key, data)[0])(keys)
+    def draw(seed: jax.Array) -> jax.Array:
+        return program.simulate(jax.random.key(seed), data)[0]
+
+    return lax.map(draw, jnp.asarray(seeds))  # batched random numbers take longer to compile
 
 
 def _tempered(log_p: Floats, count: int, rng: np.random.Generator) -> list[int]:
