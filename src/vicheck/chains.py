@@ -48,6 +48,8 @@ _FREE = 2**29
 _GRADIENT = 3
 """What a gradient costs, in densities."""
 
+_ONE_THREAD, _FEWEST_ROWS = 2**18, 8
+"""Multiplications up to which OpenBLAS uses one thread, and rows with which that is worth it."""
 _TARGET = 0.75
 """Acceptance that the step size is adapted to; between 0.65 and 0.8 costs differ little."""
 _PILOTS = 32
@@ -119,15 +121,28 @@ class Roots:
     def moves(self, momenta: Floats) -> Floats:
         """Return the directions in which momenta, shape ``(n, m)``, move z."""
         own, shared = np.split(momenta, [len(self.diagonal)], axis=1)
-        along = shared @ self.factor.T if shared.shape[1] else 0.0
+        along = _product(shared, self.factor.T) if shared.shape[1] else 0.0
         return np.asarray(own * self.diagonal + along if len(self.diagonal) else along)
 
     def forces(self, gradients: Floats) -> Floats:
         """Return by how much gradients of the log density, shape ``(n, d)``, change momenta."""
         parts = [gradients * self.diagonal] if len(self.diagonal) else []
         if self.factor.shape[1]:
-            parts.append(gradients @ self.factor)
+            parts.append(_product(gradients, self.factor))
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+
+def _product(rows: Floats, matrix: Floats) -> Floats:
+    """Return a product of matrices, a few rows at a time where that keeps it on one thread.
+
+    Threads of BLAS and of the compiled density take turns here, several hundred times, and wait for
+    each other longer than a small product takes.
+    """
+    some = _ONE_THREAD // max(1, matrix.size)
+    if some < _FEWEST_ROWS:
+        return rows @ matrix
+    blocks = range(0, len(rows), some)
+    return np.concatenate([rows[first : first + some] @ matrix for first in blocks])
 
 
 def roots_of_q(q: Family) -> Roots:
