@@ -7,7 +7,7 @@ from tests.calibration.problems import independent_model, pair_model
 from vicheck.calibration.planning import choose_chunk_size, plan_fits
 from vicheck.quantities import choose_quantities
 
-LOOSE = {"num_starts": 1, "sampling_tolerance": 0.1, "tolerance": 0.01, "max_draws": 1024}
+LOOSE = {"num_restarts": 0, "sampling_tolerance": 0.1, "tolerance": 0.01, "max_draws": 1024}
 
 
 def test_the_default_solver_is_loose_and_the_others_are_as_they_are():

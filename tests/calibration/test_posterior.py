@@ -128,7 +128,7 @@ def test_the_fit_to_the_observed_data_is_made_as_a_single_fit_is(monkeypatch):
         assert (
             work.options
             == {
-                "num_starts": 1,
+                "num_restarts": 0,
                 "sampling_tolerance": 0.1,
                 "tolerance": 0.01,
                 "max_draws": 1024,

@@ -176,7 +176,7 @@ def test_a_family_derived_from_one_of_vichecks_own_is_fitted():
         np.zeros(2),
         data={"mean": np.array([3.0, -40.0])},
     )
-    fit = vicheck.fit(model, family="diagonal", num_restarts=0)
+    fit = vicheck.fit(model, family="diagonal", num_starts=1)
     assert fit.converged
     assert type(fit.q) is Diagonal
     np.testing.assert_allclose(fit.mean, [3.0, -40.0], rtol=1e-2)
