@@ -196,7 +196,7 @@ def test_a_missed_mode_needs_a_sampler():
 
 
 def test_lines_after_checks_that_can_be_used_run():
-    good = normal_check()
+    good = normal_check(sd=0.95)
     names = {"check": good}
     assert len(eval(good.verdict.code, names)) == 3
     some = normal_check(sd=0.62, dim=2)

@@ -130,7 +130,7 @@ def test_steps_that_are_small_are_a_caution():
     z, log_p, log_q = drawn()
     check = vicheck.check_draws(z, (log_p - 1e6).astype(np.float32), log_q)
     assert check.screening.resolution == 0.0625
-    assert check.verdict.level == "good"
+    assert check.verdict.level == "usable"
     (finding,) = [each for each in check.findings if each.code == "coarse-ratios"]
     assert finding.severity == "caution"
     assert "steps of 0.062" in finding.sentence

@@ -76,13 +76,13 @@ def test_heavy_tails_are_judged_by_khat_alone(name, size):
 
 
 @pytest.mark.parametrize("size", [1000, 3000, 10_000])
-def test_a_wider_q_is_good_whatever_the_number_of_draws(size):
+def test_a_wider_q_is_usable_whatever_the_number_of_draws(size):
     """p = N(0, 0.8^2) and q = N(0, 1): the ratio has its maximum in the middle of q."""
     for seed in range(10):
         z = np.random.default_rng(seed).normal(size=size)
         log_ratios = stats.norm(0, 0.8).logpdf(z) - stats.norm.logpdf(z)
         check = vicheck.check_draws(z[:, None], log_ratios, np.zeros(size))
-        assert check.verdict.level == "good"
+        assert check.verdict.decided_by == "plain-off"  # usable: only its sd is too large
 
 
 def test_khat_is_that_of_psis_and_the_weights_are_the_ratios():

@@ -15,7 +15,7 @@ from vicheck.results.convergence import PooledModes
 from vicheck.results.modes import ModeSearch
 from vicheck.runtime.tracing import Traced
 from vicheck.stats.divergences import divergences
-from vicheck.stats.psis import psis_quietly
+from vicheck.stats.tail_lengths import judged_psis
 
 if TYPE_CHECKING:
     from vicheck.draws import Draws
@@ -72,7 +72,7 @@ def pooled_modes(
     of_members, values = values[:, :count], values[:, count:]
     with np.errstate(invalid="ignore", under="ignore"):
         log_ratios = log_p - log_mixture
-        smoothed = psis_quietly(log_ratios)
+        smoothed = judged_psis(log_ratios)
         weights = np.exp(smoothed.log_weights[:kept])
         weights /= weights.sum()
         shares = parts * np.exp(of_members - log_mixture[:kept, None])

@@ -80,5 +80,5 @@ def _of_block(h: Floats, weights: Floats, weightless: NDArray[np.bool]) -> Float
     shift_error, growth_error = errors
     growth = 0.5 * np.log(variance / plain_variance)
     found = np.stack([shift, shift_error, growth, growth_error], axis=1)
-    found[(variance == 0.0) & (plain_variance == 0.0)] = 0.0  # a constant
+    found[h.min(axis=0) == h.max(axis=0)] = 0.0  # a constant, which rounding would give an sd
     return found

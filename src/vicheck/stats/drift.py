@@ -176,7 +176,7 @@ def memory(starts: Floats, ends: Floats) -> Floats:
     >>> starts, others = np.random.default_rng(1).normal(size=(2, 1000, 2))
     >>> ends = np.sqrt([[0.75, 0.0]]) * starts + np.sqrt([[0.25, 1.0]]) * others
     >>> memory(starts, ends).round(1)
-    array([2., 1.])
+    array([1.9, 1. ])
     """
     if len(starts) < 2 * _GROUPS:
         return np.full(starts.shape[1], np.nan)

@@ -34,9 +34,6 @@ MIN_DRAWS = 21
 
 ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
 """Numbers that differ by no more than this fraction, 64 rounding errors, count as equal."""
-SAME_RATIO = 1e-9
-"""Log ratios that differ by no more than this count as equal: they were computed as the difference
-of two numbers, and what is left of rounding makes no tail."""
 
 # For rows of so many draws, and so many numbers in all, NumPy takes a few milliseconds; a hundred
 # such calls are done before the compiled code would be loaded.
@@ -140,7 +137,7 @@ def _classify(values: Floats, result: SmoothedRows) -> Floats:
     lows = values.min(axis=-1)
     with np.errstate(invalid="ignore"):  # inf - inf
         spans = peaks - lows
-    rounding = np.maximum(SAME_RATIO, ROUNDING * np.abs(peaks))
+    rounding = ROUNDING * np.maximum(1.0, np.abs(peaks))
     regular = (spans > rounding) & (spans < np.inf)
     if num_draws >= MIN_DRAWS and regular.all():
         return peaks

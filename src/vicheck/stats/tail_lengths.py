@@ -41,6 +41,10 @@ SMALL_MULTIPLE = 10.0
 """A largest ratio that is this many times the mean, or less, is no sign of a heavy tail."""
 LARGE_MULTIPLE = 100.0
 """A largest ratio beyond this many times the mean makes q a bad proposal, whatever its tail is."""
+SAME_RATIO = 1e-9
+"""Log ratios that differ by no more than this are equal but for rounding, if their tail is tied:
+they are differences of two log densities."""
+_TIED = (PsisStatus.TIED_AT_CUTOFF, PsisStatus.TIED_AT_MAXIMUM)
 _SHORTEST = 10
 _LEAST_TAIL = 4 * _SHORTEST
 
@@ -63,6 +67,8 @@ def judged_psis(log_ratios: Floats, smoothed: PsisResult | None = None) -> PsisR
         khat is the same in any case.
     """
     result = psis_quietly(log_ratios) if smoothed is None else smoothed
+    if result.status in _TIED and float(np.ptp(log_ratios)) <= SAME_RATIO:
+        return replace(result, status=PsisStatus.CONSTANT, khat=np.float64(0.0))
     if result.status is not PsisStatus.OK or result.khat < result.threshold:
         return result
     fits = tail_fits(log_ratios, result)
