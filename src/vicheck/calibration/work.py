@@ -263,7 +263,16 @@ class Work:
             assert family is not None
             assert solver is not None
             rank = self.settings.rank
-            return fit(model, family=family, rank=rank, solver=solver, seed=seed, **self.options)
+            # Other modes are not searched for: what is calibrated is the fit alone.
+            return fit(
+                model,
+                family=family,
+                rank=rank,
+                solver=solver,
+                num_starts=1,
+                seed=seed,
+                **self.options,
+            )
 
         return outcome_of(
             run,
