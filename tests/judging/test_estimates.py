@@ -46,7 +46,7 @@ def one_quantity(rhat=1.0, shift=0.0, growth=0.0, error=0.02, starts="q"):
     [
         (one_quantity(), "vi", "vi"),  # nothing moves: right under a bad joint
         (one_quantity(growth=0.5), "vi", "chains"),
-        (one_quantity(shift=0.5), "neither", "vi"),
+        (one_quantity(shift=0.5), "neither", "neither"),
         (one_quantity(shift=0.5, growth=0.5), "neither", "neither"),  # as down a funnel
         (one_quantity(shift=0.5, growth=0.5, rhat=1.3), "neither", "neither"),
         (one_quantity(shift=0.05, growth=0.05, rhat=2.0), "neither", "neither"),  # a way to go
@@ -76,3 +76,10 @@ def test_the_weaker_of_two_claims_less():
     for i, one in enumerate(ordered):
         for j, other in enumerate(ordered):
             assert weaker(one, other) == ordered[min(i, j)]
+
+
+def test_where_one_mean_moves_others_may_follow():
+    """As down a funnel, where what depends on tau moves later than tau."""
+    moving, still = one_quantity(shift=0.5), one_quantity()
+    assert choose_mean(known(weights_work=False, chains=still)) == ["vi", "vi"]
+    assert choose_mean(known(weights_work=False, chains=moving)) == ["neither", "neither"]

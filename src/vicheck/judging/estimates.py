@@ -53,8 +53,8 @@ def choose_mean(known: Witnesses) -> list[Use]:
 
     Where the weights work, jointly and for this quantity, the weighted mean is right, and the plain
     one will do when both agree. Elsewhere only short chains can tell: when they stay where q is,
-    its mean is right under a bad joint. When they move, nothing is known but a bound of the error:
-    in a funnel they move on and on, and their ends are no estimate.
+    its mean is right under a bad joint. When the mean of anything moves, nothing is known but a
+    bound of its error: in a funnel chains move on and on, and what depends on tau follows later.
     """
     weighted = known.weights_work & (known.khat < known.threshold)
     return _choose(known, weighted, np.abs(known.shift) < SMALL_SHIFT, of_sd=False)
@@ -100,7 +100,7 @@ def _by_chains(
     tolerance = np.log1p(DRIFT_GROWTH) if of_sd else DRIFT_SHIFT
     size, error = _projected(chains.from_q, chains.rhat, of_sd)
     with np.errstate(invalid="ignore"):
-        stay = (size <= tolerance) & (size + error <= 1.5 * tolerance)
+        stay = (size <= tolerance) & (size + error <= 1.5 * tolerance) & (not _still_move(chains))
         arrived = no
         if of_sd:
             arrived = (chains.rhat <= FORGOTTEN) & (error <= tolerance)
@@ -110,6 +110,13 @@ def _by_chains(
         size, error = _projected(chains.from_starts, chains.rhat, of_sd)
         contradict = np.asarray(size - 3.0 * error > tolerance)
     return stay, arrived, contradict
+
+
+def _still_move(chains: ShortChains) -> bool:
+    """Whether some mean has left q for sure, so that others may follow."""
+    size, error = _projected(chains.from_q, chains.rhat, of_sd=False)
+    with np.errstate(invalid="ignore"):
+        return bool((size - 3.0 * error > DRIFT_SHIFT).any())
 
 
 def _projected(drift: Drift, rhat: Floats, of_sd: bool) -> tuple[Floats, Floats]:
