@@ -86,7 +86,7 @@ def test_moments_have_the_promised_columns_and_names(checked):
     assert list(checked.moments.index[:3]) == ["mu", "tau", "theta_raw[0]"]
     assert "theta[7]" in checked.moments.index
     for column in ("use_mean", "use_sd", "use"):
-        assert set(checked.moments[column]) <= {"vi", "psis", "chains", "neither"}
+        assert set(checked.moments[column]) <= {"vi", "psis", "neither"}
 
 
 def test_khat_grows_with_the_draws_it_is_made_of(checked):

@@ -59,9 +59,10 @@ def pooled_modes(
     from vicheck.vi.families.mixture import Mixture
     from vicheck.vi.families.moments import mean_of
 
-    heights = np.array(elbos)
+    heights = np.where(np.isfinite(elbos), elbos, -np.inf)
+    top = heights.max() if np.isfinite(heights).any() else 0.0  # no ELBO of a fit that ran away
     with np.errstate(under="ignore"):
-        parts = np.maximum(np.exp(heights - heights.max()), _LEAST_PART)
+        parts = np.maximum(np.exp(heights - top), _LEAST_PART)
     parts /= parts.sum()
     count = len(members)
     log_p, log_mixture, values = evaluate_draws_of(

@@ -27,7 +27,6 @@ __all__ = [
     "ENOUGH_DRAWS",
     "ENOUGH_EFFECTIVE",
     "ERRORS_AWAY",
-    "FORGOTTEN",
     "FULL_RUN",
     "GOOD_BELOW",
     "KHAT_GROWTH",
@@ -108,8 +107,6 @@ ENOUGH_CHAINS = 32
 """With fewer short chains nothing is decided."""
 LEAST_ACCEPTANCE = 0.2
 """Acceptance below which short chains have not gone anywhere."""
-FORGOTTEN = 1.05
-"""Nested R-hat up to which chains have forgotten where they began."""
 MOST_MEMORY = 1.5
 """Nested R-hat above which a quantity has hardly moved, so that no drift says little: more than
 half of its variance at the ends is that of the starts."""

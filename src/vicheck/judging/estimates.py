@@ -12,7 +12,6 @@ from vicheck.judging.cutoffs import (
     DRIFT_GROWTH,
     DRIFT_SHIFT,
     ENOUGH_CHAINS,
-    FORGOTTEN,
     LEAST_ACCEPTANCE,
     SMALL_GROWTH,
     SMALL_SHIFT,
@@ -22,9 +21,9 @@ from vicheck.results.chains import Drift, ShortChains
 __all__ = ["ORDER", "Use", "Witnesses", "choose_mean", "choose_sd", "weaker"]
 
 Floats = NDArray[np.float64]
-Use = Literal["vi", "psis", "chains", "neither"]
+Use = Literal["vi", "psis", "neither"]
 
-ORDER: dict[str, int] = {"neither": 0, "chains": 1, "psis": 2, "vi": 3}
+ORDER: dict[str, int] = {"neither": 0, "psis": 1, "vi": 2}
 """From nothing to the plain estimate."""
 
 
@@ -63,8 +62,8 @@ def choose_mean(known: Witnesses) -> list[Use]:
 def choose_sd(known: Witnesses) -> list[Use]:
     """Choose an estimate of each sd, likewise, by the khat of its own.
 
-    Where chains stay with q in the mean and have forgotten where they began, their ends have the
-    right sd: that of a mean field is too small where parameters are correlated.
+    Chains stay only if no sd of anything has grown or shrunk. Their own sds are never recommended:
+    along a ridge or into heavy tails they grow on and on, whatever R-hat says.
     """
     weighted = known.weights_work & (known.khat_sd < known.threshold)
     return _choose(known, weighted, ~(np.abs(known.growth) >= SMALL_GROWTH), of_sd=True)
@@ -78,11 +77,11 @@ def weaker(one: Use, other: Use) -> Use:
 def _choose(
     known: Witnesses, weighted: NDArray[np.bool_], agree: NDArray[np.bool_], of_sd: bool
 ) -> list[Use]:
-    stay, arrived, contradict = _by_chains(known.chains, len(known.khat), of_sd)
+    stay, contradict = _by_chains(known.chains, len(known.khat), of_sd)
     trusted = weighted & ~contradict
     chosen = np.select(
-        [known.spoilt, trusted & agree, trusted, ~weighted & stay, arrived],
-        ["neither", "vi", "psis", "vi", "chains"],
+        [known.spoilt, trusted & agree, trusted, ~weighted & stay],
+        ["neither", "vi", "psis", "vi"],
         "neither",
     )
     return list(chosen.tolist())
@@ -90,33 +89,32 @@ def _choose(
 
 def _by_chains(
     chains: ShortChains | None, count: int, of_sd: bool
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Say where chains stay with q, where they have arrived, and where they contradict weights."""
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Say where chains stay with q, and where they contradict the weights."""
     no = np.zeros(count, bool)
     if chains is None or chains.num_chains < ENOUGH_CHAINS:
-        return no, no, no
+        return no, no
     if not chains.acceptance >= LEAST_ACCEPTANCE:
-        return no, no, no
+        return no, no
     tolerance = np.log1p(DRIFT_GROWTH) if of_sd else DRIFT_SHIFT
     size, error = _projected(chains.from_q, chains.rhat, of_sd)
     with np.errstate(invalid="ignore"):
-        stay = (size <= tolerance) & (size + error <= 1.5 * tolerance) & (not _still_move(chains))
-        arrived = no
-        if of_sd:
-            arrived = (chains.rhat <= FORGOTTEN) & (error <= tolerance)
-            arrived &= _by_chains(chains, count, of_sd=False)[0]
+        stay = (size <= tolerance) & (size + error <= 1.5 * tolerance)
+    if _still_move(chains, of_sd=False) or (of_sd and _still_move(chains, of_sd=True)):
+        stay = no
     contradict = no
     if chains.starts == "weighted":
         size, error = _projected(chains.from_starts, chains.rhat, of_sd)
         contradict = np.asarray(size - 3.0 * error > tolerance)
-    return stay, arrived, contradict
+    return stay, contradict
 
 
-def _still_move(chains: ShortChains) -> bool:
-    """Whether some mean has left q for sure, so that others may follow."""
-    size, error = _projected(chains.from_q, chains.rhat, of_sd=False)
+def _still_move(chains: ShortChains, of_sd: bool) -> bool:
+    """Whether the mean, or sd, of something has left q for sure, so that others may follow."""
+    size, error = _projected(chains.from_q, chains.rhat, of_sd)
+    tolerance = np.log1p(DRIFT_GROWTH) if of_sd else DRIFT_SHIFT
     with np.errstate(invalid="ignore"):
-        return bool((size - 3.0 * error > DRIFT_SHIFT).any())
+        return bool((size - 3.0 * error > tolerance).any())
 
 
 def _projected(drift: Drift, rhat: Floats, of_sd: bool) -> tuple[Floats, Floats]:

@@ -140,7 +140,7 @@ _TESTS = {
     "p_adjusted": Column("adjusted p", "by Holm's method", "smallest"),
     "ks_p_value": Column("paper's KS p", "rejects twice as often as it claims", "smallest"),
 }
-_USE = {"vi": "VI", "psis": "PSIS", "chains": "chains", "neither": "neither"}
+_USE = {"vi": "VI", "psis": "PSIS", "neither": "neither"}
 
 
 _WHICH = ("use_mean", "use_sd")

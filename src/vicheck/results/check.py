@@ -152,7 +152,7 @@ class Check:
         what no draw has seen, and infinite where ``khat`` is 1 or more; ``shift`` is PSIS minus VI
         in sds of the posterior, ``khat`` governs the error of this quantity's weighted mean and
         ``khat_sd`` that of its weighted sd. ``use_mean`` and ``use_sd`` say which estimate may be
-        used: "vi", "psis", "chains" or "neither"; ``use`` is the weaker of the two. Where
+        used: "vi", "psis" or "neither"; ``use`` is the weaker of the two. Where
         short chains were run, ``chains_mean`` and ``chains_sd`` are those of their ends, and
         ``drift`` is how far the mean has moved from where they began, in posterior sds, with its
         standard error ``drift_error``: from the weighted mean if ``chains.starts`` is "weighted",
