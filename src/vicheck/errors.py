@@ -25,6 +25,7 @@ __all__ = [
     "UndefinedKhatWarning",
     "UnreadableError",
     "described",
+    "in_brief",
     "not_in_jax",
     "refuse_unused",
     "require_count",
@@ -196,3 +197,9 @@ def require_extra(extra: str) -> None:
 
 class NothingToShowError(ValueError):
     """A figure was asked for whose numbers do not exist; the message is for readers."""
+
+
+def in_brief(error: BaseException) -> str:
+    """Return the kind of an error and the first line of what it says."""
+    said = str(error).strip().splitlines()
+    return f"{type(error).__name__}{': ' + said[0] if said else ''}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.errors import ArgumentError
+from vicheck.errors import ArgumentError, in_brief
 from vicheck.results.chains import ShortChains
 from vicheck.results.psis import PsisResult, PsisStatus
 from vicheck.stats.drift import Known, Watched, drift_between, memory
@@ -153,8 +153,7 @@ def chains_of_draws(
         if chains:
             raise
         # A check of draws needs no gradient, and must not fail because there is none.
-        said = str(error).strip().splitlines()
-        reason = f"{type(error).__name__}{': ' + said[0] if said else ''}"
+        reason = in_brief(error)
         return None, (f"Short chains were left out: the model cannot run them ({reason}).",)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.errors import in_brief
 from vicheck.judging.cutoffs import FULL_RUN
 from vicheck.results.convergence import PooledModes
 from vicheck.results.modes import ModeSearch
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from vicheck.vi.families.family import Family
     from vicheck.vi.families.mixture import Mixture
 
-__all__ = ["NUM_STARTS", "pooled_modes", "search_beside"]
+__all__ = ["pooled_modes", "search_beside"]
 
 Floats = NDArray[np.float64]
 
@@ -34,8 +35,6 @@ _LEAST_HITS = 20
 """Draws of a full run that must fall where another optimum prevails, for khat to see it."""
 _MAX_FULL_RANK = 50
 """Up to this dimension modes beside a fit made elsewhere are fitted at full rank."""
-NUM_STARTS = 48
-"""Starts of a search, as of `vicheck.fit`."""
 _POOLED_DRAWS = 20_000
 """Draws from the mixture of such modes."""
 
@@ -153,25 +152,23 @@ def search_beside(
     if missing and draws.q is None:
         return None, None, (f"Other modes were not searched for: the draws lack {missing[0]}.",)
     try:
-        return *_search_beside(draws, draws.model, num_starts or NUM_STARTS, seed), ()
+        return *_search_beside(draws, draws.model, num_starts, seed), ()
     except Exception as error:
         if num_starts is not None:
             raise
         # A check of draws needs no gradient, and must not fail because there is none.
-        said = str(error).strip().splitlines()
-        reason = f"{type(error).__name__}{': ' + said[0] if said else ''}"
-        return None, None, (f"Other modes were not searched for ({reason}).",)
+        return None, None, (f"Other modes were not searched for ({in_brief(error)}).",)
 
 
 def _search_beside(
-    draws: Draws, model: Model, num_starts: int, seed: int
+    draws: Draws, model: Model, num_starts: int | None, seed: int
 ) -> tuple[ModeSearch, PooledModes | None]:
     from vicheck.model import double_precision
     from vicheck.quantities import reported_quantities
     from vicheck.vi.families.registry import kind_of
     from vicheck.vi.modes.beyond import optima_of_others
     from vicheck.vi.modes.place import place_of
-    from vicheck.vi.modes.search import find_modes
+    from vicheck.vi.modes.search import NUM_STARTS, find_modes
 
     with double_precision(), np.errstate(invalid="ignore"):
         model = model.snapshot()
@@ -179,7 +176,7 @@ def _search_beside(
         q = None if draws.q is None else draws.q.family()
         place = place_of(draws if q is None else q, model)
         budget = float(draws.num_draws)
-        found = find_modes(model, place, num_starts, seed, budget, elbo)
+        found = find_modes(model, place, num_starts or NUM_STARTS, seed, budget, elbo)
         if q is None or not found.search.num_others or not np.isfinite(elbo):
             return found.search, None
         kind = kind_of(

@@ -69,7 +69,7 @@ from vicheck.results.status import FitStatus
 from vicheck.results.verdict import Verdict
 from vicheck.stats.differences import Difference
 
-__all__ = ["judge_check", "misses_a_mode", "spoilt_by_modes"]
+__all__ = ["judge_check", "spoilt_by_modes"]
 
 
 def judge_check(
@@ -128,7 +128,7 @@ def judge_check(
     return verdict_from(evidence, steps, _hint(decider, evidence, situation))
 
 
-def misses_a_mode(pooled: PooledModes | None, threshold: float) -> bool:
+def _misses_a_mode(pooled: PooledModes | None, threshold: float) -> bool:
     """Whether another mode changes an estimate by more than can be passed over, or may do so."""
     return pooled is not None and not (pooled.khat < threshold and not _changed(pooled).any())
 
@@ -243,7 +243,7 @@ def _modes(
         return _searched(search)
     if not pooled.khat < threshold:
         kind: type[ModesUncertain | ModeMissed | OtherOptimum] = ModesUncertain
-    elif misses_a_mode(pooled, threshold):
+    elif _misses_a_mode(pooled, threshold):
         kind = ModeMissed
     else:
         kind = OtherOptimum

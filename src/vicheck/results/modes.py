@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vicheck.results.record import Floats, Record
 
@@ -55,10 +56,15 @@ class ModeSearch(Record):
         return len(self.log_p) - self.num_reached
 
     @property
-    def others_are_negligible(self) -> bool:
-        """Whether modes beyond reach hold next to nothing, by Laplace's method."""
+    def is_negligible(self) -> NDArray[np.bool_]:
+        """Which modes hold next to nothing against the rest, by Laplace's method."""
         most = _largest([*self.log_mass, self.most_reached])
-        return bool((self.log_mass[self.num_reached :] < most - NEGLIGIBLE).all())
+        return np.asarray(self.log_mass < most - NEGLIGIBLE)
+
+    @property
+    def others_are_negligible(self) -> bool:
+        """Whether all modes beyond reach are so."""
+        return bool(self.is_negligible[self.num_reached :].all())
 
     @property
     def share_of_others(self) -> float:

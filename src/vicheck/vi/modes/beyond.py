@@ -110,9 +110,7 @@ def optima_of_others(
     """
     search, curvature = found.search, found.curvature
     others = np.arange(search.num_reached, len(search.log_p))
-    mass = search.log_mass
-    most = np.nanmax([-np.inf, *mass, search.most_reached])
-    others = others[~(mass[others] < most - NEGLIGIBLE)]
+    others = others[~search.is_negligible[others]]
     known: list[Family] = [] if q is None else [q]
     optima: list[Solution] = []
     evaluations = 0
@@ -127,7 +125,8 @@ def optima_of_others(
             member = kind.start(search.z[row], at)
             if any(_is_same(member, each) for each in known):
                 continue
-            elbo = search.log_mass[row] if np.isfinite(mass[row]) else search.log_p[row]
+            mass = search.log_mass[row]
+            elbo = mass if np.isfinite(mass) else search.log_p[row]
             fitted = Solution(member, FitStatus.STALLED, float(elbo), 0)
         known.append(fitted.q)
         optima.append(fitted)
