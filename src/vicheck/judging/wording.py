@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-__all__ = ["LIKELIHOOD", "counted", "listed", "lower_case", "sentence_case", "show"]
+__all__ = ["LIKELIHOOD", "counted", "listed", "lower_case", "sentence_case", "show", "stretch"]
 
 LIKELIHOOD = "log_likelihood"
 """What the joint log likelihood is called, as `vicheck.quantities` names it."""
@@ -36,3 +37,9 @@ def listed(names: Sequence[str]) -> str:
     """Name the first of some quantities, and count the others."""
     shown = ", ".join(names[:_NAMED])
     return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
+
+
+def stretch(growth: float) -> str:
+    """Say how wrong an sd is whose log has to grow by so much."""
+    way = "small" if growth > 0.0 else "large"
+    return f"{math.exp(abs(growth)):.2g} times too {way}"

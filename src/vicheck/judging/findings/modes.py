@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from vicheck.judging.findings.evidence import Evidence
-from vicheck.judging.wording import show
+from vicheck.judging.wording import show, stretch
 
 __all__ = [
     "ModeBeyondReach",
@@ -127,12 +128,7 @@ class ModeMissed(_Modes):
 
     @property
     def _stretch(self) -> str:
-        from math import exp
-
-        factor = exp(abs(self.growth))
-        if factor < 1.005:
-            return "right"
-        return f"{factor:.2g} times too {'small' if self.growth > 0.0 else 'large'}"
+        return "right" if abs(self.growth) < math.log(1.005) else stretch(self.growth)
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from vicheck.judging.cutoffs import ENOUGH_EFFECTIVE, PLAIN_GROWTH, PLAIN_SHIFT
 from vicheck.judging.findings.evidence import Evidence
+from vicheck.judging.wording import stretch
 
 __all__ = ["FewEffectiveDraws", "PlainOff"]
 
@@ -35,8 +35,7 @@ class PlainOff(Evidence):
 
     @property
     def _what_is_off(self) -> str:
-        factor = math.exp(abs(self.growth))
-        size = f"{factor:.2g} times too {'small' if self.growth > 0 else 'large'}"
+        size = stretch(self.growth)
         mean = f"the mean of {self.worst} is {abs(self.shift):.2g} sds off"
         if not abs(self.growth) > PLAIN_GROWTH:
             return mean
