@@ -131,7 +131,7 @@ class Density:
             points = np.empty((1, size, self.dim))
             some = z[start : start + size]
             points[0, : len(some)], points[0, len(some) :] = some, z[-1]
-            args = (points, {}, self._shared)
+            args: tuple[Any, Data, Data] = (points, {}, self._shared)
             # JAX returns before the numbers are there: calls overlap.
             outputs.append(self._code(size, args)(*args))
         values, gradients = (
