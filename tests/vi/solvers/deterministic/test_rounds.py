@@ -193,7 +193,7 @@ def test_every_family_starts_several_fits_as_each_alone(name, program):
 
 
 def test_a_hessian_is_learnt_by_the_size_of_its_curvatures():
-    """Downwards as upwards, and flat no flatter than a tenth: what is not finite teaches nothing."""
+    """Downwards as upwards, and no flatter than a tenth: what is not finite is no lesson."""
     vectors = np.linalg.qr(np.random.default_rng(0).standard_normal((4, 4)))[0]
 
     def learnt(values):
