@@ -68,7 +68,13 @@ class LinearResponse:
         """Standard deviation of each quantity, by name."""
         import pandas as pd
 
-        return pd.Series(_root(np.einsum("qp,qp->q", self.derivatives, self.responses)), self.names)
+        return pd.Series(self.sd_by_name, dtype=np.float64)
+
+    @property
+    def sd_by_name(self) -> dict[str, float]:
+        """The same as a dictionary."""
+        sds = _root(np.einsum("qp,qp->q", self.derivatives, self.responses))
+        return dict(zip(self.names, sds.tolist(), strict=True))
 
     @property
     def covariance(self) -> pd.DataFrame:
@@ -121,7 +127,7 @@ class LinearResponse:
         """Return status, sds and counts as plain values."""
         return {
             "status": self.status.name,
-            "sd": self.sd.to_dict(),
+            "sd": self.sd_by_name,
             "coordinates": self.coordinates.to_dict(),
             "gradient": self.gradient.to_dict(),
             "num_draws": self.num_draws,

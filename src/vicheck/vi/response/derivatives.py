@@ -52,7 +52,7 @@ def of_quantities_by_differences(
         change = both[: len(some)] - both[width : width + len(some)]
         derivatives[some] = change.mean(axis=1) / (2.0 * DIFFERENCE)
         responding = np.maximum(responding, (change != 0.0).mean(axis=1).max(axis=0))
-    values = _values(model, chart, reported, np.zeros((1, size)), noise)[0]
+    values = _values(model, chart, reported, np.zeros((2 * width, size)), noise)[0]
     return _known(derivatives.T, responding, values)
 
 

@@ -6,6 +6,7 @@ Giordano, Ingram and Broderick (2024).
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from vicheck.errors import ArgumentError, require_count
 from vicheck.model import double_precision
-from vicheck.quantities import Spec, reported_quantities
+from vicheck.quantities import Quantities, Spec, reported_quantities
 from vicheck.results.convergence import GradientTest
 from vicheck.results.linear_response import LinearResponse, ResponseStatus
 from vicheck.vi.gradient_test import gradient_test
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from vicheck.results.fit import Fit
     from vicheck.vi.families.family import Family
 
-__all__ = ["default_draws", "linear_response"]
+__all__ = ["MOST_FACTORED", "default_draws", "linear_response", "response_of"]
 
 Floats = NDArray[np.float64]
 
@@ -48,37 +49,37 @@ _REJECTED_BELOW = 0.01
 
 
 def linear_response(
-    fit: Fit,
-    quantities: Spec | None = None,
-    *,
-    num_draws: int | None = None,
-    gradient: GradientTest | None = None,
+    fit: Fit, quantities: Spec | None = None, *, num_draws: int | None = None
 ) -> LinearResponse:
-    """Return what `Fit.linear_response` does; a gradient test that was made is not repeated."""
+    """Return what `Fit.linear_response` does."""
     if num_draws is None:
-        num_draws = default_draws(fit)
+        num_draws = default_draws(fit.q)
     elif require_count("num_draws", num_draws, 2) % 2:
         raise ArgumentError("num_draws", f"must be even, got {num_draws}")
     with double_precision():
-        fit_now = replace(fit, model=fit.model.snapshot())
-        return _response(fit_now, quantities, num_draws, gradient)
+        now = fit.model.snapshot()
+        gradient = gradient_test(now, fit.q, seed=fit.seed)
+        response = response_of(
+            replace(fit, model=now), reported_quantities(now, quantities), num_draws, gradient
+        )
+    return replace(response, fit=fit)
 
 
-def default_draws(fit: Fit) -> int:
-    """Return how many fixed draws the objective is averaged over: at least those of the fit."""
-    q = fit.q
+def default_draws(q: Family) -> int:
+    """Return how many fixed draws the objective is averaged over."""
     fewest = _DRAWS if q.step_dim <= MOST_FACTORED else _FEW_DRAWS
-    # With as many as the family asks for the second moments of the noise are exact.
-    spanning = 2 ** int(np.ceil(np.log2(q.num_fixed_draws)))
-    own = fit.solution.num_draws if fit.solver == "deterministic" else 0
-    return max(fewest, spanning, own)
+    # With as many as the family asks for the draws span its noise.
+    return max(fewest, 2 ** math.ceil(math.log2(q.num_fixed_draws)))
 
 
-def _response(
-    fit: Fit, spec: Spec | None, num_draws: int, gradient: GradientTest | None
+def response_of(
+    fit: Fit, reported: Quantities, num_draws: int, gradient: GradientTest
 ) -> LinearResponse:
+    """Return the linear response of a fit whose model is a snapshot, in double precision.
+
+    ``gradient`` says whether it is an optimum.
+    """
     model, q = fit.model, fit.q
-    reported = reported_quantities(model, spec)
     is_factored = q.step_dim <= MOST_FACTORED
     if not is_factored and reported.num_values > _MOST_SOLVED:
         raise ArgumentError(
@@ -89,7 +90,6 @@ def _response(
         )
     half = _noise(q, num_draws, fit.seed)
     hessian = Hessian(model, q, half)
-    gradient = gradient_test(model, q, seed=fit.seed) if gradient is None else gradient
     unknown = np.full((reported.num_values, hessian.size), np.nan)
     of_z = np.full((model.dim, model.dim), np.nan) if is_factored else np.empty((0, 0))
     derivatives, solved = unknown, Solved(unknown, _status_of(gradient))
