@@ -77,7 +77,7 @@ def check_fit(
         short, left_out = chains_of_fit(
             fit.model, fit.q, reported, evaluation, drawn, smoothed, seed, budget, chains
         )
-        extra = response_column(fit, reported, convergence.gradient, len(log_ratios))
+        extra = response_column(fit, reported, convergence.gradient)
     predictive = None
     if test_data is not None:
         from vicheck.checking.prediction import predictive_density

@@ -15,19 +15,18 @@ __all__ = ["COLUMN", "response_column"]
 
 COLUMN = "lr_sd"
 """Name of the column of ``moments``."""
-_FREE = 2**26
-"""Numbers, of parameters and data times gradients, that are worked through in about 0.1 s."""
-_PART = 15
-"""Densities of a check for each gradient that may be added: about a fifth of its time."""
+_MOST_GRADIENTS, _MOST_NUMBERS = 2**16, 2**27
+"""Gradients, and numbers of parameters and data that they go through, in about 0.1 s: a tenth of
+the time of a check of 100,000 draws, or less. So there are at most 64 parameters."""
 
 
 def response_column(
-    fit: Fit, reported: Quantities, gradient: GradientTest, num_draws: int
+    fit: Fit, reported: Quantities, gradient: GradientTest
 ) -> dict[str, dict[str, float]]:
     """Return sds by linear response, a column of ``moments``, where it has a place there.
 
-    That is for mean field, the family whose sds need it, where the Hessian is small enough to be
-    factored and takes little of the time of a check. It depends on sizes alone, never on the clock.
+    That is for mean field, the family whose sds need it, where it takes little of the time of a
+    check. It depends on sizes alone, never on the clock.
 
     Parameters
     ----------
@@ -37,15 +36,13 @@ def response_column(
         What the check reports on.
     gradient
         Whether the fit is at an optimum.
-    num_draws
-        Draws of q whose density the check has evaluated.
     """
-    from vicheck.vi.response.linear_response import MOST_FACTORED, default_draws, response_of
+    from vicheck.vi.response.linear_response import default_draws, response_of
 
-    if fit.family != "mean_field" or fit.q.step_dim > MOST_FACTORED:
+    if fit.family != "mean_field":
         return {}
     fixed_draws = default_draws(fit.q)
     num_gradients = 2 * fit.q.step_dim * fixed_draws
-    if num_gradients > max(_FREE // num_numbers(fit.model), num_draws // _PART):
+    if num_gradients > min(_MOST_GRADIENTS, _MOST_NUMBERS // num_numbers(fit.model)):
         return {}
     return {COLUMN: response_of(fit, reported, fixed_draws, gradient).sd_by_name}

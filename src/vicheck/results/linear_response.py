@@ -10,6 +10,7 @@ import numpy as np
 
 from vicheck.results.convergence import GradientTest
 from vicheck.results.record import Floats
+from vicheck.runtime.jax_settings import double_precision
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,6 +103,8 @@ class LinearResponse:
         ValueError
             When there is no linear response, or its covariance was not computed.
         """
+        import jax.numpy as jnp
+
         from vicheck.vi.families.full_rank import FullRank
 
         if self.status is not ResponseStatus.OK:
@@ -111,7 +114,9 @@ class LinearResponse:
                 f"the covariance of all {self.fit.model.dim} parameters was not computed: there "
                 "are too many variational parameters to factor their Hessian"
             )
-        return FullRank(self.fit.mean, np.linalg.cholesky(self.coordinate_covariance))
+        scale = np.linalg.cholesky(self.coordinate_covariance)
+        with double_precision():
+            return FullRank(jnp.asarray(self.fit.mean), jnp.asarray(scale))
 
     def sample(self, num_draws: int = 1000, seed: int = 0) -> dict[str, Floats]:
         """Draw named parameters from `approximation`, on their own scale, as `Fit.sample` does.

@@ -86,9 +86,7 @@ class Hessian:
         block = max(1, _TOGETHER // (2 * count * width))
         for start in range(0, pairs, block):
             half = self._half[start : start + block]
-            noise = np.broadcast_to(
-                np.concatenate([half, -half]), (count, 2 * len(half), width)
-            )
+            noise = np.broadcast_to(np.concatenate([half, -half]), (count, 2 * len(half), width))
             draws = chart.draws(steps, noise)
             # All steps are of one fit, so their draws are one batch of points.
             log_p, gradients = self._density(

@@ -99,9 +99,9 @@ def response_of(
         derivatives = differentiate(model, hessian.chart, reported, half)
         if is_factored:
             of_means = of_coordinates(hessian.chart)
-            matrix = hessian.dense()
-            of_z = of_means @ by_factoring(matrix, of_means).x.T
-            solved = by_factoring(matrix, derivatives)
+            solved = by_factoring(hessian.dense(), np.concatenate([derivatives, of_means]))
+            of_z = of_means @ solved.x[len(derivatives) :].T
+            solved = solved._replace(x=solved.x[: len(derivatives)])
         else:
             solved = _by_conjugate_gradients(hessian, derivatives)
     return LinearResponse(
@@ -133,9 +133,7 @@ def _status_of(gradient: GradientTest) -> ResponseStatus:
 
 def _by_conjugate_gradients(hessian: Hessian, derivatives: Floats) -> Solved:
     known = np.isfinite(derivatives).all(axis=1)
-    solved = by_conjugate_gradients(
-        hessian.times, derivatives[known], _TOLERANCE, _MOST_ITERATIONS
-    )
+    solved = by_conjugate_gradients(hessian.times, derivatives[known], _TOLERANCE, _MOST_ITERATIONS)
     x = np.full_like(derivatives, np.nan)
     x[known] = solved.x
     return solved._replace(x=x)
