@@ -26,7 +26,7 @@ def correlated_design(num_rows=40, dim=5, seed=1):
     return rng.normal(size=(num_rows, dim)) + 1.5 * rng.normal(size=(num_rows, 1))
 
 
-def known_noise(X, y=None):  # noqa: N803
+def known_noise(X, y=None):
     """Regression with known noise: its posterior is normal."""
     beta = numpyro.sample("beta", dist.Normal(0.0, 1.0).expand([X.shape[1]]).to_event(1))
     numpyro.sample("y", dist.Normal(X @ beta, 1.0), obs=y)

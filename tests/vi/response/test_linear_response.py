@@ -1,4 +1,4 @@
-"""Linear response: against closed forms, quadrature, DADVI's formula, and where it must not speak."""
+"""Linear response: against closed forms, quadrature and DADVI's formula, and where it is none."""
 
 from dataclasses import replace
 
@@ -270,12 +270,14 @@ def test_vsbc_finds_mean_field_too_narrow_and_the_response_not():
         return plain(data, seed).linear_response().sample(seed=seed)
 
     narrow, calibrated = (
-        vicheck.vsbc(model, fit=each, num_datasets=100, quantities=["beta"], progress=False).tests
+        vicheck.vsbc(model, fit=each, num_datasets=200, quantities=["beta"], progress=False).tests
         for each in (plain, corrected)
     )
+    # By 95% intervals of the factor that sds lack, and by the test of coverage.
     assert (narrow["dispersion_low"] > 1.0).all()
     assert not narrow["covers"].any()
-    assert calibrated["dispersion"].between(0.8, 1.25).all()
+    assert (calibrated["dispersion_low"] < 1.0).all()
+    assert (calibrated["dispersion_high"] > 1.0).all()
     assert calibrated["covers"].all()
 
 
