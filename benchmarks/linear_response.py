@@ -8,6 +8,7 @@ times.
 
 import argparse
 import time
+from dataclasses import replace
 
 import numpy as np
 import numpyro
@@ -60,7 +61,8 @@ def eight_schools():
 
 
 def print_sds():
-    print("| model | quantity | exact sd | mean field | linear response |\n|---|---|---|---|---|")
+    print("| model | quantity | exact sd | mean field | linear response | corrected normal |")
+    print("|---|---|---|---|---|---|")
     problems = {
         "regression, known noise": regression_with_known_noise(),
         "logistic regression": logistic_regression(),
@@ -70,13 +72,17 @@ def print_sds():
         fitted = vicheck.fit(model)
         response = fitted.linear_response()
         moments = vicheck.check(fitted, chains=False).moments
+        drawn = response.sample(100_000)
         for name, sd in truth.items():
             if name == "log_tau":
                 place = model.coordinates.index("tau")
-                plain, corrected = fitted.sd[place], response.coordinates["tau"]
+                sds = fitted.sd[place], response.coordinates["tau"], np.log(drawn["tau"]).std()
             else:
-                plain, corrected = moments.loc[name, "vi_sd"], response.sd[name]
-            print(f"| {title} | {name} | {sd:.3f} | {plain / sd:.2f} | {corrected / sd:.2f} |")
+                array, _, index = name.rstrip("]").partition("[")
+                column = drawn[array][:, int(index)] if index else drawn[array]
+                sds = moments.loc[name, "vi_sd"], response.sd[name], column.std()
+            ratios = " | ".join(f"{each / sd:.2f}" for each in sds)
+            print(f"| {title} | {name} | {sd:.3f} | {ratios} |")
 
 
 def print_calibrations(num_datasets):
@@ -114,6 +120,43 @@ def print_calibrations(num_datasets):
             print(f"| {title} | {name} | {' | '.join(numbers)} | {failed} of {num_datasets} |")
 
 
+def print_shares():
+    """Print what the column of a check takes of its time, in second calls."""
+    import jax.numpy as jnp
+
+    from vicheck.checking.response import response_column
+    from vicheck.model import double_precision
+    from vicheck.quantities import reported_quantities
+
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(280, 20))
+    y = x @ np.full(20, 0.5) + rng.normal(size=280)
+    heavy = vicheck.from_log_density(lambda z: -jnp.sum(jnp.log1p(z**2) + z**2 / 2), np.zeros(32))
+    problems = {
+        "eight schools, 10 parameters": eight_schools()[0],
+        "regression, 21 parameters, 280 rows": vicheck.from_numpyro(models.linear, X=x, y=y),
+        "a bare density, 32 parameters": heavy,
+    }
+    print("\n| model | check, seconds | of that for lr_sd |\n|---|---|---|")
+    for title, model in problems.items():
+        fitted = vicheck.fit(model, num_starts=1)
+        gradient = vicheck.check(fitted).convergence.gradient
+        times = []
+        for _ in range(5):
+            start = time.process_time()
+            vicheck.check(fitted)
+            checked = time.process_time()
+            with double_precision():
+                now = replace(fitted, model=model.snapshot())
+                reported = reported_quantities(now.model, None)
+                response_column(now, reported, gradient)  # which traces the model
+                began = time.process_time()
+                assert response_column(now, reported, gradient)
+            times.append((checked - start, time.process_time() - began))
+        whole, part = np.median(times, axis=0)
+        print(f"| {title} | {whole:.2f} | {part / whole:.0%} |")
+
+
 def print_costs():
     import jax.numpy as jnp
 
@@ -138,5 +181,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--datasets", type=int, default=500)
     print_sds()
+    print_shares()
     print_costs()
     print_calibrations(parser.parse_args().datasets)

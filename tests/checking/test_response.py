@@ -36,8 +36,8 @@ def test_a_reference_keeps_it(fitted):
     assert {"lr_sd", "ref_sd"} <= set(checked.moments.columns)
 
 
-@pytest.mark.parametrize(("dim", "has_column"), [(64, True), (65, False)])
-def test_there_are_at_most_64_parameters(dim, has_column):
+@pytest.mark.parametrize(("dim", "has_column"), [(32, True), (33, False)])
+def test_there_are_at_most_32_parameters(dim, has_column):
     model = vicheck.from_log_density(lambda x: -jnp.sum(x**2) / 2, np.zeros(dim))
     fit = vicheck.fit(model, num_starts=1)
     moments = vicheck.check(fit, num_draws=1000, chains=False).moments

@@ -15,9 +15,9 @@ __all__ = ["COLUMN", "response_column"]
 
 COLUMN = "lr_sd"
 """Name of the column of ``moments``."""
-_MOST_GRADIENTS, _MOST_NUMBERS = 2**16, 2**27
-"""Gradients, and numbers of parameters and data that they go through, in about 0.1 s: a tenth of
-the time of a check of 100,000 draws, or less. So there are at most 64 parameters."""
+_MOST_GRADIENTS, _MOST_NUMBERS = 2**15, 2**27
+"""Gradients, and numbers of parameters and data that they go through, which take less than a fifth
+of the time of a check of 100,000 draws. So there are at most 32 parameters."""
 
 
 def response_column(

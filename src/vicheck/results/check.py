@@ -157,7 +157,7 @@ class Check:
         short chains were run, ``chains_mean`` and ``chains_sd`` are those of their ends, and
         ``drift`` is how far the mean has moved from where they began, in posterior sds, with its
         standard error ``drift_error``: from the weighted mean if ``chains.starts`` is "weighted",
-        or else from that of q. For a mean-field fit of vicheck's own with up to 64 parameters,
+        or else from that of q. For a mean-field fit of vicheck's own with up to 32 parameters,
         where that takes little of the check's time, ``lr_sd`` is the sd by linear response
         (`Fit.linear_response`), NaN where the fit is not at an optimum. Computed when first asked
         for.
