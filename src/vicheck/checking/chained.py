@@ -28,6 +28,7 @@ __all__ = [
     "Chains",
     "chains_of_draws",
     "chains_of_fit",
+    "num_numbers",
     "require_chains",
 ]
 
@@ -207,7 +208,7 @@ def _run(witness: _Witness, seed: int, budget: float, chains: Chains) -> Found:
     from vicheck.vi.density import Density
 
     model = witness.model
-    plan = plan_chains(_num_numbers(model), witness.psis.num_draws)
+    plan = plan_chains(num_numbers(model), witness.psis.num_draws)
     if chains is None and not plan.is_affordable:
         cost = "they would take longer than the check itself; chains=True runs them"
         return None, (f"Short chains were left out: {cost}.",)
@@ -238,7 +239,7 @@ def _run(witness: _Witness, seed: int, budget: float, chains: Chains) -> Found:
     return _summary(witness, rows, weights, ends), ()
 
 
-def _num_numbers(model: Model) -> int:
+def num_numbers(model: Model) -> int:
     """Return how many numbers one evaluation of the density goes through."""
     import jax
 

@@ -45,6 +45,7 @@ def check_fit(
 ) -> Check:
     """Check a fit of vicheck's own; the reference is named in its provenance, and not used."""
     from vicheck.checking.chained import chains_of_fit
+    from vicheck.checking.response import response_column
     from vicheck.evaluation import Evaluation
     from vicheck.model import double_precision
     from vicheck.quantities import reported_quantities
@@ -76,6 +77,7 @@ def check_fit(
         short, left_out = chains_of_fit(
             fit.model, fit.q, reported, evaluation, drawn, smoothed, seed, budget, chains
         )
+        extra = response_column(fit, reported, convergence.gradient)
     predictive = None
     if test_data is not None:
         from vicheck.checking.prediction import predictive_density
@@ -97,6 +99,7 @@ def check_fit(
         predictive=predictive,
         title=f"{fit.family} fit of {fit.model.dim} parameters ({fit.solver})",
         elbo_trace=fit.solution.elbo_trace,
+        extra=extra,
         provenance=provenance_of(fit, len(log_ratios), seed, typed),
         notes=(*notes, *left_out, *_notes_on(fit), *nan_notes(drawn.values, reported.drawn_names)),
         seconds=fit.seconds + time.perf_counter() - start,

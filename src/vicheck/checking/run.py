@@ -267,7 +267,7 @@ def _with_truth(checked: Check, reference: Reference) -> Check:
         )
     if reference.caution:
         notes.append(f"The reference itself is doubtful: {reference.caution}.")
-    return replace(checked, extra=columns, notes=tuple(notes))
+    return replace(checked, extra=checked.extra | columns, notes=tuple(notes))
 
 
 def _require_reference(reference: Any) -> None:
