@@ -13,6 +13,7 @@ from vicheck.errors import ArgumentError, in_brief
 from vicheck.results.chains import ShortChains
 from vicheck.results.psis import PsisResult, PsisStatus
 from vicheck.stats.drift import Known, Watched, drift_between, memory
+from vicheck.stats.moments import means_and_errors
 
 if TYPE_CHECKING:
     from vicheck.chains import Ends, Roots
@@ -44,8 +45,6 @@ ENOUGH_EFFECTIVE = 1000
 """Effective draws with which starts are weighted; half of all draws are enough, too."""
 _POOL = 2**23
 """Numbers in the noise of the draws among which weighted starts are chosen."""
-_BLOCK = 2**22
-"""Numbers that are worked on at a time."""
 _DRAWS_FOR_ROOTS = 4096
 """Draws from which the covariance of q is estimated where it has to be."""
 _STREAM = (0, 17)
@@ -274,10 +273,11 @@ def _summary(witness: _Witness, rows: Rows, weights: Floats | None, ends: Ends) 
     count = len(kept)
     starts = witness.values[kept]
     with np.errstate(all="ignore"):  # where something is not finite, nothing is known
-        of_q = of_starts = _known(np.ones(len(witness.values)), witness.values)
+        size = len(witness.values)
+        of_q = of_starts = Known(*means_and_errors(witness.values, np.full(size, 1.0 / size)))
         inflation = 1.0
         if weights is not None:
-            of_starts = _known(weights, witness.values[: len(weights)])
+            of_starts = Known(*means_and_errors(witness.values[: len(weights)], weights))
             # Chains from the same draw share their luck, and draws may count for few.
             inflation = float(np.sqrt(1.0 + count * np.square(weights).sum()))
         start_sd, end_sd = (_sd(each) for each in (starts, ends.values))
@@ -303,20 +303,6 @@ def _summary(witness: _Witness, rows: Rows, weights: Floats | None, ends: Ends) 
         from_q=from_q,
         rhat=memory(starts, ends.values),
     )
-
-
-def _known(weights: Floats, values: Floats) -> Known:
-    """Return weighted means of draws and their errors; what has no weight counts for nothing."""
-    counts = weights > 0.0
-    weights = weights[counts] / weights.sum()
-    width = max(1, _BLOCK // max(1, len(values)))
-    parts = []
-    for start in range(0, values.shape[1], width):
-        block = values[counts, start : start + width]
-        mean = weights @ block
-        parts.append((mean, np.sqrt(np.square(weights) @ np.square(block - mean))))
-    mean, error = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return Known(mean, error)
 
 
 def _sd(values: Floats) -> Floats:
