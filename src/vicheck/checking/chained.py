@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vicheck.evaluation import Evaluated, Evaluation
     from vicheck.model import Model
     from vicheck.quantities import Quantities, Spec
+    from vicheck.vi.density import Density
     from vicheck.vi.families.family import Family
 
 __all__ = [
@@ -47,6 +48,9 @@ _POOL = 2**23
 """Numbers in the noise of the draws among which weighted starts are chosen."""
 _DRAWS_FOR_ROOTS = 4096
 """Draws from which the covariance of q is estimated where it has to be."""
+_PILOTS, _PILOTS_ON_HOST = 32, 128
+"""Chains that the step size is found with where gradients are dear, or may be: as many as are
+evaluated together."""
 _STREAM = (0, 17)
 """Added to the seed: other random numbers than those of the draws."""
 
@@ -228,13 +232,20 @@ def _run(witness: _Witness, seed: int, budget: float, chains: Chains) -> Found:
         witness.roots(),
         plan.num_gradients,
         rng,
-        is_cheap=density.is_cheap,
+        num_pilots=_num_pilots(model, density),
         most_seconds=np.inf if chains else budget,
     )
     if ends is None:
         late = f"they would take longer than {budget:g} s; chains=True runs them"
         return None, (f"Short chains were left out: {late}.",)
     return _summary(witness, rows, weights, ends), ()
+
+
+def _num_pilots(model: Model, density: Density) -> int | None:
+    """Return with how many chains the step size is found; None where a call is what costs."""
+    if not density.is_cheap:
+        return _PILOTS
+    return _PILOTS_ON_HOST if model.program.runs_unseen_code("log_density", model.data) else None
 
 
 def _num_numbers(model: Model) -> int:
