@@ -28,6 +28,7 @@ __all__ = [
     "ENOUGH_EFFECTIVE",
     "LEAST_CHAINS",
     "Chains",
+    "Found",
     "chains_of_draws",
     "chains_of_fit",
     "require_chains",

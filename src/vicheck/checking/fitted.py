@@ -21,7 +21,7 @@ from vicheck.stats.growth import khat_growth
 from vicheck.stats.tail_lengths import judged_psis
 
 if TYPE_CHECKING:
-    from vicheck.checking.chained import Chains
+    from vicheck.checking.chained import Chains, Found
     from vicheck.evaluation import Evaluated
     from vicheck.quantities import Quantities, Spec
     from vicheck.results.fit import Fit
@@ -79,11 +79,12 @@ def check_fit(
         mixture = pooled(len(drawn.log_q))
         log_ratios = _log_ratios(drawn)
         smoothed = judged_psis(log_ratios)
-        short, left_out = None, (_NO_TIME,)
+        chained: Found = None, (_NO_TIME,) if chains is None else ()
         if chains or not stopped_early:
-            short, left_out = chains_of_fit(
+            chained = chains_of_fit(
                 fit.model, fit.q, reported, evaluation, drawn, smoothed, seed, budget, chains
             )
+        short, left_out = chained
     predictive = None
     if test_data is not None:
         from vicheck.checking.prediction import predictive_density

@@ -118,7 +118,12 @@ def _check(
             _refuse_fitting_options(context, what)
             checked = _check_file(what)
         else:
-            options = {"num_draws": number, "budget": budget, "seed": seed, "chains": chains}
+            options: dict[str, Any] = {
+                "num_draws": number,
+                "budget": budget,
+                "seed": seed,
+                "chains": chains,
+            }
             with executor_at(dask) as executor:  # before the model is read: a typo is seen at once
                 options["executor"] = executor
                 checked = _run(what, data, observed, family, solver, options, show_status)
