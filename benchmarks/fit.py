@@ -171,7 +171,7 @@ def checking(options: Any) -> dict[str, Any]:
     rows = []
     for name in PROBLEMS:
         num_draws = 100_000 if name != "linear" else 20_000
-        rounds = 15 if name.startswith("eight_schools") else 3
+        rounds = 15 if name.startswith("eight_schools") else 1
         costs = cost_of_check(vicheck.fit(model_of(name)), num_draws, rounds)
         rows.append({"problem": name} | costs)
     quantities = [in_a_process("cost_of_quantities", number) for number in NUMS_QUANTITIES]
@@ -252,12 +252,16 @@ def cost_of_quantities(num_quantities: int) -> None:
     table()
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     rounds = 15 if num_quantities < 1000 else 3
+
+    def median_of(call: Callable[[], Any], rounds: int) -> float:
+        return statistics.median(processor_seconds_of(call) for _ in range(rounds))
+
     print(json.dumps({
         "num_quantities": num_quantities, "num_draws": num_draws,
-        "seconds": statistics.median(processor_seconds_of(table) for _ in range(rounds)),
-        "numpy_seconds": statistics.median(processor_seconds_of(plainly) for _ in range(rounds // 3)),
+        "seconds": median_of(table, rounds),
+        "numpy_seconds": median_of(plainly, rounds // 3),
         "values_gib": values.nbytes / 2**30,
-        "pass_seconds": statistics.median(processor_seconds_of(values.sum) for _ in range(rounds)),
+        "pass_seconds": median_of(values.sum, rounds),
         "more_gib": (after - before) / 2**20,
     }))  # fmt: skip
 
@@ -405,13 +409,13 @@ def write_checking(results: dict[str, Any]) -> list[str]:
     lines = [
         "## What a check costs beyond the density",
         "",
-        "Processor time of all threads in ms, medians. `bare` evaluates the density at draws that are",
-        "there already; `drawn` makes the normal numbers for them first. `check` (with",
-        "`chains=False`) does both and adds the density of q, PSIS, khat's growth, the gradient test",
-        "and every quantity. The table of moments, with a khat for the mean and one for the sd of every",
-        "quantity, is computed when first asked for, and so is the verdict that it goes by: `check and",
-        "moments` has both. `with chains` adds the short chains of a default check. Ratios to `bare`",
-        "and to `drawn`.",
+        "Processor time of all threads in ms, for the eight schools the median of 15 rounds. `bare`",
+        "evaluates the density at draws that are there already; `drawn` makes the normal numbers for",
+        "them first. `check` (with `chains=False`) does both and adds the density of q, PSIS, khat's",
+        "growth, the gradient test and every quantity. The table of moments, with a khat for the mean",
+        "and one for the sd of each, is computed when first asked for, and so is the verdict that it",
+        "goes by: `check and moments` has both. `with chains` adds the short chains of a default",
+        "check. Ratios to `bare` and to `drawn`.",
         "",
         "| problem | quantities | draws | bare | drawn | table alone | ratios | check | ratios | "
         "check and moments | ratios | with chains | ratios |",
