@@ -431,7 +431,7 @@ def write_checking(results: dict[str, Any]) -> list[str]:
     lines += [
         "",
         "The table of moments alone, for normal quantities and as many draws as are kept of 1e5;",
-        "processor time in ms, so on two cores it takes little more than half of it.",
+        "processor time in ms, of both cores together.",
         "*One pass* sums all values once: no code can be faster. *NumPy* computes the same means,",
         "sds, errors and khats by the plain functions that the tests compare with.",
         "",
