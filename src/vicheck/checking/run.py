@@ -90,8 +90,9 @@ def check(
         The same seed gives the same bits; 0 by default. Not for draws that are there already. An
         automatic number of draws gives the same bits as that number itself.
     budget
-        Seconds that evaluating draws may take, after the first 1000, where their number is not
-        given; 120 by default.
+        Seconds that evaluating draws may take, where their number is not given; 120 by default.
+        It counts from the end of the first chunk on, which is compiled: 1000 draws, or 125 where
+        functions on the host compute the density. Short chains that would take longer are left out.
     executor
         Anything with the interface of `concurrent.futures.Executor`, to evaluate chunks of draws:
         for fits of vicheck's own. The check is the same bits wherever they are evaluated; a chunk
