@@ -265,7 +265,7 @@ def _reached(density: Density, place: Place, modes: _Modes) -> NDArray[np.bool_]
     if not np.isfinite(at_mean):
         at_mean = -np.inf
     dips = _dips(density, place.mean, at_mean, modes.z, modes.log_p)
-    within = np.array([place.reaches(z) for z in modes.z])
+    within = place.reaches(modes.z)
     own = np.flatnonzero(~dips)
     # Without a mode of its own the approximation is taken as it lies.
     top = modes.log_p[own].max() if len(own) else at_mean
