@@ -136,6 +136,19 @@ def test_starts_are_not_all_near_the_approximation_where_the_density_is_high(wei
     assert found == [1] * 12
 
 
+def test_a_small_mode_is_negligible_only_if_it_is_near_enough_to_change_no_sd():
+    near, far = (
+        search_modes(
+            mixture((1.0, 3e-6), [[0.0], [at]], (1.0, 1.0)), Place(np.zeros(1), np.ones(1))
+        )
+        for at in (12.0, 110.0)
+    )
+    assert near.num_others == far.num_others == 1
+    assert near.away[1] == pytest.approx(12.0, abs=0.01)
+    assert near.others_are_negligible  # the sd is 1.0002
+    assert not far.others_are_negligible  # the sd is 1.018: for once it is looked at
+
+
 def test_no_mode_is_found_where_there_is_only_one():
     """At a gamma on the log scale, a t, a correlated normal, and one that q badly misplaces."""
 

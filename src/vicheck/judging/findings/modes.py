@@ -50,8 +50,9 @@ class NoOtherMode(_Search):
             return f"{self.num_starts} starts found no other mode."
         modes = "mode" if self.num_negligible == 1 else "modes"
         return (
-            f"{self.num_starts} starts found {self.num_negligible} other {modes}, with less than "
-            "one part in 100,000 of the posterior by Laplace's method."
+            f"{self.num_starts} starts found {self.num_negligible} other {modes}, by Laplace's "
+            "method with less than one part in 100,000 of the posterior: too little to change a "
+            "mean or sd."
         )
 
 

@@ -137,6 +137,7 @@ def find_modes(
         log_p=modes.log_p[order],
         log_mass=modes.log_mass[order],
         counts=modes.counts[order].astype(float),
+        away=(np.abs(at - place.mean) / place.sd).max(axis=1),
         most_reached=float(elbo),
         symmetry=describe_symmetry(model, at, modes.log_p[order]),
     )
