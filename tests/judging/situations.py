@@ -89,7 +89,7 @@ def ended(status=FitStatus.CONVERGED, gradient="zero", **changes):
     return Convergence(status=status, gradient=GRADIENTS[gradient], **options)
 
 
-def searched(num_arrived=48, log_mass=(0.0,), num_reached=1, symmetry="", away=1.0):
+def searched(num_arrived=48, log_mass=(0.0,), num_reached=1, symmetry="", away=1.0, endless=""):
     """Return a search from 48 starts; ``away`` is the distance of its modes."""
     count = len(log_mass)
     return ModeSearch(
@@ -103,6 +103,7 @@ def searched(num_arrived=48, log_mass=(0.0,), num_reached=1, symmetry="", away=1
         counts=np.ones(count),
         away=np.full(count, away),
         symmetry=symmetry,
+        endless=endless,
     )
 
 

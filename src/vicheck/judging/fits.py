@@ -37,6 +37,7 @@ from vicheck.judging.findings.khat import (
     KhatUnsteady,
 )
 from vicheck.judging.findings.modes import (
+    EndlessTail,
     ModeBeyondReach,
     ModeMissed,
     ModesUncertain,
@@ -141,6 +142,8 @@ def spoilt_by_modes(
     threshold: float,
 ) -> NDArray[np.bool_]:
     """Say of which quantities no estimate can be used, because other modes change them or may."""
+    if search is not None and search.endless:
+        return np.ones(len(names), bool)
     if pooled is None:
         lost = any(isinstance(each, ModeBeyondReach) for each in _searched(search))
         return np.full(len(names), lost)
@@ -244,6 +247,8 @@ def _is_unfinished(search: ModeSearch) -> bool:
 def _modes(
     pooled: PooledModes | None, search: ModeSearch | None, threshold: float
 ) -> list[Evidence]:
+    if search is not None and search.endless:
+        return [EndlessTail(search.endless)]  # where nothing ends, modes are no matter
     if pooled is None:
         return _searched(search)
     if not pooled.khat < threshold:

@@ -49,6 +49,9 @@ class ModeSearch(Record):
     symmetry: str = ""
     """What turns some of the modes into each other, such as the order of the components of a
     mixture; empty where nothing was recognised."""
+    endless: str = ""
+    """A coordinate along which the density falls off no faster than 1 / |x|, 10,000 sds away: it
+    has no integral; empty where none was found."""
 
     @property
     def num_starts(self) -> int:

@@ -9,6 +9,7 @@ from vicheck.judging.findings.evidence import Evidence
 from vicheck.judging.wording import show, stretch
 
 __all__ = [
+    "EndlessTail",
     "ModeBeyondReach",
     "ModeMissed",
     "ModesUncertain",
@@ -181,3 +182,26 @@ class ModeBeyondReach(Evidence):
         share = f", with about {self.share:.0%} of the posterior by Laplace's method"
         known = share if self.share == self.share else ""
         return f"{were} found that the draws do not reach{known}; khat cannot see that."
+
+
+@dataclass(frozen=True)
+class EndlessTail(Evidence):
+    """The density does not end: the posterior is improper, or nearly so."""
+
+    worst: str
+    """A coordinate along which it does not end."""
+
+    code = "endless-tail"
+    severity = "bad"
+    hint = (
+        "Give flat priors a scale, and look for parameters that the data do not bound: the "
+        "posterior may be improper."
+    )
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"The density does not end: 10,000 sds away it falls off along {self.worst} no faster "
+            f"than 1 / |{self.worst}|, so that there is no such distribution, or nearly all of it "
+            "lies farther out."
+        )

@@ -21,6 +21,7 @@ from vicheck.vi.families.family import Family
 from vicheck.vi.modes.place import MAX_DENSE, Place, place_of
 from vicheck.vi.modes.starts import choose_starts
 from vicheck.vi.modes.symmetry import describe_symmetry
+from vicheck.vi.modes.tails import endless_coordinate
 
 __all__ = ["NUM_STARTS", "Found", "find_modes", "search_modes"]
 
@@ -128,6 +129,7 @@ def find_modes(
     reached = _reached(density, place, modes)
     order = np.lexsort((-modes.log_p, ~reached))
     at = modes.z[order]
+    endless = endless_coordinate(density, place)
     search = ModeSearch(
         starts={origin: starts.origins.count(origin) for origin in dict.fromkeys(starts.origins)},
         num_arrived=int(modes.counts.sum()),
@@ -140,6 +142,7 @@ def find_modes(
         away=(np.abs(at - place.mean) / place.sd).max(axis=1),
         most_reached=float(elbo),
         symmetry=describe_symmetry(model, at, modes.log_p[order]),
+        endless="" if endless is None else model.coordinates[endless],
     )
     return Found(search, _take(modes.curvature, order), density.is_cheap)
 
