@@ -93,6 +93,22 @@ def test_a_mode_that_was_found_counts_however_few_climbs_arrived():
     assert verdict.decided_by == "mode-beyond-reach"
 
 
+@pytest.mark.parametrize("modes", [None, pooled(0.5), pooled(0.5, khat=2.0)])
+@pytest.mark.parametrize(
+    ("symmetry", "remedy"),
+    [
+        ("the order of the components of mu", "Give the components an order"),
+        ("the sign of loading", "Fix the sign of one of them"),
+    ],
+)
+def test_copies_of_a_mode_are_called_so_with_their_remedy(modes, symmetry, remedy):
+    search = searched(log_mass=(0.0, 0.0), symmetry=symmetry)
+    verdict = judge_check(measured(), {}, None, modes, search)
+    assert verdict.level == "unreliable"
+    assert f"They differ by {symmetry} and are copies of each other." in verdict.sentence
+    assert verdict.hint.startswith(remedy)
+
+
 def test_a_small_mode_far_away_is_not_passed_over():
     near, far = (searched(log_mass=(0.0, -13.0), away=away) for away in (5.0, 2000.0))
     assert judge_check(measured(), {}, ended(), None, near).level == "good"

@@ -41,6 +41,7 @@ def test_what_falls_off_no_faster_than_one_over_x_does_not_end(tail):
         stats.cauchy.logpdf,
         lambda x: x - jnp.exp(x),
         lambda x: -jnp.abs(x),
+        lambda x: jnp.logaddexp(normal(x), normal(x - 3e4)),  # a mode just where one looks
         lambda x: jnp.maximum(normal(x), -700.0),  # as if clipped
         lambda x: jnp.where(jnp.abs(x) < 5.0, normal(x), -jnp.inf),
     ],

@@ -27,6 +27,15 @@ _REMEDY = {
 }
 
 
+def _remedy(symmetry: str) -> str:
+    """Say how to make copies of a mode one, or nothing where they are no copies."""
+    return next((each for word, each in _REMEDY.items() if f"the {word} of" in symmetry), "")
+
+
+def _copies(symmetry: str) -> str:
+    return f" They differ by {symmetry} and are copies of each other." * bool(symmetry)
+
+
 @dataclass(frozen=True)
 class _Search(Evidence):
     """The search, and nothing that it found beyond reach."""
@@ -92,20 +101,13 @@ class _Modes(Evidence):
 
     @property
     def hint(self) -> str:
-        for word, remedy in _REMEDY.items():
-            if f"the {word} of" in self.symmetry:
-                return remedy
-        return "Look at fit.solution.others; use MCMC, or average over the optima."
+        return _remedy(self.symmetry) or (
+            "Look at fit.solution.others; use MCMC, or average over the optima."
+        )
 
     @property
     def _others_were(self) -> str:
         return "Another mode was" if self.others == 1 else f"{self.others} other modes were"
-
-    @property
-    def _copies(self) -> str:
-        return f" They differ by {self.symmetry} and are copies of each other." * bool(
-            self.symmetry
-        )
 
     @property
     def _share(self) -> str:
@@ -125,7 +127,7 @@ class ModeMissed(_Modes):
         return (
             f"The approximation misses {what} with {self._share} of the posterior, and khat cannot "
             f"see that: the mean of {self.worst} is {abs(self.shift):.2g} sds off, its sd "
-            f"{self._stretch}.{self._copies}"
+            f"{self._stretch}.{_copies(self.symmetry)}"
         )
 
     @property
@@ -144,7 +146,8 @@ class ModesUncertain(_Modes):
     def sentence(self) -> str:
         return (
             f"{self._others_were} found, and how much of the posterior lies there cannot be "
-            f"estimated (khat of the mixture of all: {show(self.pooled_khat)}).{self._copies}"
+            f"estimated (khat of the mixture of all: {show(self.pooled_khat)})."
+            f"{_copies(self.symmetry)}"
         )
 
 
@@ -174,14 +177,22 @@ class ModeBeyondReach(Evidence):
 
     code = "mode-beyond-reach"
     severity = "bad"
-    hint = "Start another fit there, or use MCMC: check.modes says where it is."
+
+    @property
+    def hint(self) -> str:
+        return _remedy(self.symmetry) or (
+            "Start another fit there, or use MCMC: check.modes says where it is."
+        )
 
     @property
     def sentence(self) -> str:
         were = "Another mode was" if self.others == 1 else f"{self.others} other modes were"
         share = f", with about {self.share:.0%} of the posterior by Laplace's method"
         known = share if self.share == self.share else ""
-        return f"{were} found that the draws do not reach{known}; khat cannot see that."
+        return (
+            f"{were} found that the draws do not reach{known}; khat cannot see that."
+            f"{_copies(self.symmetry)}"
+        )
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ __all__ = ["endless_coordinate"]
 
 Floats = NDArray[np.float64]
 
-_FAR = 1e4
-"""Sds from the approximation's mean at which tails are looked at."""
+_FAR = (1e4, 3e5)
+"""Sds from the approximation's mean at which tails are looked at; at one there may be a mode."""
 _STEEP = 1.01
 """Power of 1 / |x| from which on a tail ends; that of the heaviest tails in use, Cauchy's, is 2."""
 _TOO_LOW = 20.0
@@ -32,12 +32,13 @@ def endless_coordinate(density: Density, place: Place) -> int | None:
     dim = len(place.mean)
     if dim > _MOST_COORDINATES:
         return None
-    steps = _FAR * np.concatenate([np.diag(place.sd), -np.diag(place.sd)])
+    rays = np.concatenate([np.diag(place.sd), -np.diag(place.sd)])
+    steps = np.concatenate([far * rays for far in _FAR])
     points = np.concatenate([place.mean + steps, place.mean[None]])
     values, gradients = (part[0] for part in density(np.zeros(1, np.intp), points[None]))
     with np.errstate(invalid="ignore"):
         powers = -(steps * gradients[:-1]).sum(axis=1)
-        heights = values[:-1] - values[-1] + np.log(_FAR)
-        endless = (powers < _STEEP) & (heights > -_TOO_LOW)
-    rows = np.flatnonzero(endless & np.isfinite(heights))
+        heights = values[:-1] - values[-1] + np.repeat(np.log(_FAR), 2 * dim)
+        endless = (powers < _STEEP) & (heights > -_TOO_LOW) & np.isfinite(heights)
+    rows = np.flatnonzero(endless.reshape(len(_FAR), -1).all(axis=0))
     return int(rows[0] % dim) if len(rows) else None
