@@ -76,7 +76,7 @@ def _is_unbounded(q: Any) -> bool:
 
     A density is asked nothing beyond the bounds of any other: it need not know them.
     """
-    support = getattr(q, "support", None)
+    support: Any = getattr(q, "support", None)
     while hasattr(support, "base_constraint"):
         support = support.base_constraint
     return type(support).__name__ in ("_Real", "_RealVector")
