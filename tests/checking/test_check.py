@@ -157,6 +157,27 @@ def test_a_mode_that_khat_cannot_see_is_reported():
     assert checked.pooled.khat < 0.5
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_a_spike_inside_the_bulk_spoils_estimates_where_the_weights_do_not_work(seed):
+    """A third of the posterior is a narrow normal that a draw in a thousand hits.
+
+    Short chains do not find into it, so what they say of the means is nothing.
+    """
+
+    def log_density(x):
+        return jnp.logaddexp(
+            jnp.log(2 / 3) - 0.5 * jnp.sum((x - 1.0) ** 2),
+            jnp.log(1 / 3) - 0.5 * jnp.sum((x / 0.05) ** 2) - 3 * jnp.log(0.05),
+        )
+
+    fit = vicheck.fit(vicheck.from_log_density(log_density, np.zeros(3)), seed=seed)
+    checked = vicheck.check(fit, num_draws=20_000, seed=seed)
+    assert checked.verdict.level == "unreliable"
+    np.testing.assert_allclose(checked.pooled.masses, [2 / 3, 1 / 3], atol=0.02)
+    assert checked.pooled.missed == pytest.approx(1 / 3, abs=0.03)
+    assert (checked.moments[["use_mean", "use_sd"]] == "neither").all(axis=None)
+
+
 def test_bad_draws_are_counted_and_no_verdict_is_given():
     model = vicheck.from_log_density(
         lambda x: -0.5 * jnp.sum(x**2) + 0.0 * jnp.sum(jnp.sqrt(2.5 - x)), np.zeros(2)

@@ -89,8 +89,8 @@ def ended(status=FitStatus.CONVERGED, gradient="zero", **changes):
     return Convergence(status=status, gradient=GRADIENTS[gradient], **options)
 
 
-def searched(num_arrived=48, log_mass=(0.0,), num_reached=1, symmetry=""):
-    """Return a search from 48 starts."""
+def searched(num_arrived=48, log_mass=(0.0,), num_reached=1, symmetry="", away=1.0, endless=""):
+    """Return a search from 48 starts; ``away`` is the distance of its modes."""
     count = len(log_mass)
     return ModeSearch(
         starts={"approximation": 1, "box": 47},
@@ -101,7 +101,9 @@ def searched(num_arrived=48, log_mass=(0.0,), num_reached=1, symmetry=""):
         log_p=np.zeros(count),
         log_mass=np.array(log_mass),
         counts=np.ones(count),
+        away=np.full(count, away),
         symmetry=symmetry,
+        endless=endless,
     )
 
 

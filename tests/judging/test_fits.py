@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.judging.situations import ended, pooled, psis_of_shape
+from tests.judging.situations import ended, pooled, psis_of_shape, searched
 from vicheck.judging import judge_check
 from vicheck.results.status import FitStatus
 from vicheck.stats.differences import Difference
@@ -69,6 +69,50 @@ def test_other_modes(modes, level, words):
     assert verdict.level == level
     assert any(words in str(finding) for finding in verdict.findings)
     assert (words in str(verdict)) == (level == "unreliable")
+
+
+@pytest.mark.parametrize(
+    ("modes", "search", "words"),
+    [
+        (None, None, "; other modes were not searched for."),
+        (None, searched(), "; 48 starts found no other mode."),
+        (None, searched(log_mass=(0.0, -20.0)), "; 48 starts found no other mode that matters."),
+        (pooled(0.0005), searched(log_mass=(0.0, -8.0)), "found no other mode that matters."),
+        (None, searched(num_arrived=10), "; little is known of other modes."),
+    ],
+)
+def test_good_always_says_what_is_known_beyond_its_draws(modes, search, words):
+    verdict = judge_check(measured(), {}, ended(), modes, search)
+    assert verdict.level == "good"
+    assert str(verdict).replace("\n", " ").endswith(words)
+
+
+def test_a_mode_that_was_found_counts_however_few_climbs_arrived():
+    verdict = judge_check(measured(), {}, None, None, searched(10, log_mass=(0.0, -1.0)))
+    assert verdict.level == "unreliable"
+    assert verdict.decided_by == "mode-beyond-reach"
+
+
+@pytest.mark.parametrize("modes", [None, pooled(0.5), pooled(0.5, khat=2.0)])
+@pytest.mark.parametrize(
+    ("symmetry", "remedy"),
+    [
+        ("the order of the components of mu", "Give the components an order"),
+        ("the sign of loading", "Fix the sign of one of them"),
+    ],
+)
+def test_copies_of_a_mode_are_called_so_with_their_remedy(modes, symmetry, remedy):
+    search = searched(log_mass=(0.0, 0.0), symmetry=symmetry)
+    verdict = judge_check(measured(), {}, None, modes, search)
+    assert verdict.level == "unreliable"
+    assert f"They differ by {symmetry} and are copies of each other." in verdict.sentence
+    assert verdict.hint.startswith(remedy)
+
+
+def test_a_small_mode_far_away_is_not_passed_over():
+    near, far = (searched(log_mass=(0.0, -13.0), away=away) for away in (5.0, 2000.0))
+    assert judge_check(measured(), {}, ended(), None, near).level == "good"
+    assert judge_check(measured(), {}, ended(), None, far).level == "unreliable"
 
 
 def test_growth_beyond_the_noise_of_khat_is_a_caution():

@@ -55,8 +55,9 @@ MODES = {
     "mode-missed": (pooled(0.3), searched(log_mass=(0.0, -1.0))),
     "modes-uncertain": (pooled(0.3, khat=2.0), searched(log_mass=(0.0, -1.0))),
     "mode-beyond-reach": (None, searched(log_mass=(0.0, -1.0))),
+    "endless-tail": (None, searched(endless="x")),
 }
-MISSED = ("mode-missed", "modes-uncertain", "mode-beyond-reach")
+MISSED = ("mode-missed", "modes-uncertain", "mode-beyond-reach", "endless-tail")
 ELSEWHERE = {"none": "unknown", "search-unfinished": "unknown", "no-other-mode": "no"}
 
 CHAINS = {
@@ -93,6 +94,7 @@ MEANS = {
     "mode-missed": "unreliable",
     "modes-uncertain": "unreliable",
     "mode-beyond-reach": "unreliable",
+    "endless-tail": "unreliable",
     "chains-drift": "usable",
     "chains-drift-weighted": "unreliable",
 }
@@ -151,7 +153,7 @@ def test_every_combination(khat, fit, modes, short):
     assert {fit} - {"none"} <= set(verdict.converged.because) <= set(codes)
     spoilt = (
         fit == "no-approximation"
-        or modes in ("mode-missed", "mode-beyond-reach")
+        or modes in ("mode-missed", "mode-beyond-reach", "endless-tail")
         or short == "chains-drift-weighted"
     )
     close, works = CLOSE[khat]

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 
-from vicheck.adapters.distributions import named
-from vicheck.adapters.log_density import from_log_density
+from vicheck.adapters.distributions import model_of, named
 from vicheck.adapters.precision import in_double
 from vicheck.draws import Approximation, Draws, require_function
 from vicheck.errors import require_extra
 from vicheck.evaluation import log_densities
-from vicheck.model import Model, double_precision
+from vicheck.model import double_precision
 
 __all__ = ["draws_of_state"]
 
@@ -51,7 +50,7 @@ class _State(Approximation):
             log_p,
             np.asarray(log_q, np.float64),
             title=f"{kind} (BlackJAX)",
-            model=_model_of(self.log_density, draws),
+            model=model_of(self.log_density, draws),
             q=self,
         )
 
@@ -66,14 +65,6 @@ def draws_of_state(
     with double_precision():
         state = in_double(state)
     return _State(state, log_density).draws(num_draws, seed)
-
-
-def _model_of(log_density: Callable[[Any], Any], draws: Any) -> Model | None:
-    """Return the density as a model; None where positions are trees that names do not describe."""
-    flat = isinstance(draws, Mapping) and not any(isinstance(v, Mapping) for v in draws.values())
-    if not flat and not isinstance(draws, jax.Array | np.ndarray):
-        return None
-    return from_log_density(log_density, jax.tree.map(lambda leaf: np.asarray(leaf)[0], draws))
 
 
 def _require_state(state: Any) -> None:

@@ -10,11 +10,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from vicheck.adapters.log_density import from_log_density
 from vicheck.draws import Approximation, Draws, require_function
 from vicheck.evaluation import log_densities
-from vicheck.model import double_precision
+from vicheck.model import Model, double_precision
 
-__all__ = ["draws_of_distribution", "named"]
+__all__ = ["draws_of_distribution", "model_of", "named"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +37,8 @@ class _Distribution(Approximation):
                 )
             log_p = log_densities(self.log_density, draws, num_draws)
         title = f"{type(q).__name__} (sample and log_prob)"
-        return Draws(named(draws), log_p, log_q, title=title, q=self)
+        model = model_of(self.log_density, draws) if _is_unbounded(q) else None
+        return Draws(named(draws), log_p, log_q, title=title, model=model, q=self)
 
 
 def draws_of_distribution(
@@ -59,6 +61,25 @@ def named(draws: Any) -> dict[str, Any]:
         (jax.tree_util.keystr(path, simple=True, separator=".") or "x"): np.asarray(leaf, float)
         for path, leaf in leaves
     }
+
+
+def model_of(log_density: Callable[[Any], Any], draws: Any) -> Model | None:
+    """Return the density as a model; None where positions are trees that names do not describe."""
+    flat = isinstance(draws, Mapping) and not any(isinstance(v, Mapping) for v in draws.values())
+    if not flat and not isinstance(draws, jax.Array | np.ndarray):
+        return None
+    return from_log_density(log_density, jax.tree.map(lambda leaf: np.asarray(leaf)[0], draws))
+
+
+def _is_unbounded(q: Any) -> bool:
+    """Whether a distribution says, as NumPyro's do, that it is one on all of the real numbers.
+
+    A density is asked nothing beyond the bounds of any other: it need not know them.
+    """
+    support: Any = getattr(q, "support", None)
+    while hasattr(support, "base_constraint"):
+        support = support.base_constraint
+    return type(support).__name__ in ("_Real", "_RealVector")
 
 
 def _sample(q: Any, key: jax.Array, num_draws: int) -> Any:

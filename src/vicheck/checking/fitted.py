@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vicheck.checking.enough import FIRST_DRAWS, NumDraws, draw_enough, open_question
 from vicheck.checking.given import nan_notes
-from vicheck.checking.modes import pooled_modes
+from vicheck.checking.modes import pooled_modes, weights_allow
 from vicheck.results.check import Check
 from vicheck.results.convergence import Convergence, PooledModes
 from vicheck.results.provenance import Provenance, fingerprint_of_arrays, python_call, versions_of
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vicheck.evaluation import Evaluated
     from vicheck.quantities import Quantities, Spec
     from vicheck.results.fit import Fit
+    from vicheck.results.psis import PsisResult
     from vicheck.results.reference import Reference
 
 __all__ = ["check_fit", "convergence_of", "provenance_of"]
@@ -61,25 +62,23 @@ def check_fit(
         evaluation = Evaluation(fit.model, fit.q, reported, seed, executor)
         mixed: dict[int, PooledModes | None] = {}
 
-        def pooled(num_draws: int) -> PooledModes | None:
-            if num_draws not in mixed:
-                mixed[num_draws] = _pooled(fit, reported, num_draws, seed, executor)
-            return mixed[num_draws]
+        def pooled(smoothed: PsisResult) -> PooledModes | None:
+            if smoothed.num_draws not in mixed:
+                mixed[smoothed.num_draws] = _pooled(fit, reported, smoothed, seed, executor)
+            return mixed[smoothed.num_draws]
 
         def open_in(drawn: Evaluated) -> str:
             log_ratios = _log_ratios(drawn)
             smoothed = judged_psis(log_ratios)
-            return open_question(
-                smoothed, log_ratios, drawn.values, lambda: pooled(len(drawn.log_q))
-            )
+            return open_question(smoothed, log_ratios, drawn.values, lambda: pooled(smoothed))
 
         drawn, notes = draw_enough(evaluation.first, num_draws, budget, open_in)
         # A density of which not even these are in time is asked for little more.
         stopped_early = not isinstance(num_draws, int) and len(drawn.log_q) < FIRST_DRAWS
         convergence = convergence_of(fit, seed, _FEW_GRADIENTS if stopped_early else None)
-        mixture = pooled(len(drawn.log_q))
         log_ratios = _log_ratios(drawn)
         smoothed = judged_psis(log_ratios)
+        mixture = pooled(smoothed)
         chained: Found = None, (_NO_TIME,) if chains is None else ()
         if chains or not stopped_early:
             chained = chains_of_fit(
@@ -118,14 +117,17 @@ def check_fit(
 
 
 def _pooled(
-    fit: Fit, reported: Quantities, num_draws: int, seed: int, executor: Executor | None
+    fit: Fit, reported: Quantities, smoothed: PsisResult, seed: int, executor: Executor | None
 ) -> PooledModes | None:
     others = fit.solution.others
     if not others:
         return None
     members = (fit.q, *(other.q for other in others))
     elbos = [fit.elbo, *(other.elbo for other in others)]
-    return pooled_modes(fit.model, members, elbos, reported, num_draws, seed, executor)
+    weights_work = weights_allow(smoothed)
+    return pooled_modes(
+        fit.model, members, elbos, reported, smoothed.num_draws, seed, weights_work, executor
+    )
 
 
 def _log_ratios(drawn: Evaluated) -> Floats:

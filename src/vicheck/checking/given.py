@@ -40,7 +40,7 @@ def check_given(
     be run from them.
     """
     from vicheck.checking.chained import chains_of_draws
-    from vicheck.checking.modes import search_beside
+    from vicheck.checking.modes import search_beside, weights_allow
     from vicheck.quantities import unique_labels
 
     start = time.perf_counter()
@@ -52,7 +52,7 @@ def check_given(
     with np.errstate(invalid="ignore"):
         log_ratios = draws.log_p - draws.log_q
     smoothed = judged_psis(log_ratios)
-    search, pooled, unsearched = search_beside(draws, num_starts, seed)
+    search, pooled, unsearched = search_beside(draws, num_starts, seed, weights_allow(smoothed))
     short, left_out = chains_of_draws(
         draws, values, names, quantities, smoothed, seed, budget, chains
     )

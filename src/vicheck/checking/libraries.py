@@ -148,7 +148,8 @@ def check_distribution(
     q
         A distribution of NumPyro, Distrax or TensorFlow Probability on JAX, or an object like them:
         ``sample(key, (n,))`` or ``sample(seed=key, sample_shape=n)`` draws, and ``log_prob`` gives
-        the density of draws.
+        the density of draws. Where it says, as NumPyro's do, that its support is all of the real
+        numbers, other modes are searched for, and short chains run.
     log_density
         Log joint density of one draw, in JAX, of the same variable as ``log_prob``: when q is a
         distribution of parameters on their own scale, without the Jacobian of a transform.

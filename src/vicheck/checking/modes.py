@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from vicheck.draws import Draws
     from vicheck.model import Model
     from vicheck.quantities import Quantities
+    from vicheck.results.psis import PsisResult
     from vicheck.vi.families.family import Family
     from vicheck.vi.families.mixture import Mixture
 
-__all__ = ["pooled_modes", "search_beside"]
+__all__ = ["pooled_modes", "search_beside", "weights_allow"]
 
 Floats = NDArray[np.float64]
 
@@ -46,13 +47,14 @@ def pooled_modes(
     reported: Quantities,
     num_draws: int,
     seed: int,
+    weights_work: bool,
     executor: Executor | None = None,
 ) -> PooledModes:
     """Mix the fit, which comes first, with optima at other modes, and see what these change.
 
     The draws of the mixture are weighted by its own density. A draw belongs to each optimum by its
     part in that density. Without the parts of those that the fit's own draws never hit, the
-    estimates are what the fit alone can know.
+    estimates are what the fit alone can know; where its weights do not work, without all others.
     """
     from vicheck.evaluation import evaluate_draws_of
     from vicheck.vi.families.mixture import Mixture
@@ -78,7 +80,9 @@ def pooled_modes(
         shares = parts * np.exp(of_members - log_mixture[:kept, None])
         masses = weights @ shares
         mean, sd = _moments(weights, values)
-        own = _share_within_reach(shares, of_members[:, 0] - log_mixture[:kept])
+        own = shares[:, 0]
+        if weights_work:
+            own = _share_within_reach(shares, of_members[:, 0] - log_mixture[:kept])
         own_mean, own_sd = _moments(weights * own, values)
         shift = (mean - own_mean) / sd
         growth = np.log(sd / own_sd)
@@ -93,6 +97,12 @@ def pooled_modes(
         shift=np.where(constant, 0.0, shift),
         growth=np.where(constant, 0.0, growth),
     )
+
+
+def weights_allow(smoothed: PsisResult) -> bool:
+    """Whether khat, or where the tail is not Pareto that further out, lets weights be used."""
+    fits = smoothed.tail_fits
+    return bool((smoothed.khat if fits is None else fits.high) < smoothed.threshold)
 
 
 def _share_within_reach(shares: Floats, log_ratio_to_fit: Floats) -> Floats:
@@ -138,7 +148,7 @@ class _WithMembers(Traced):
 
 
 def search_beside(
-    draws: Draws, num_starts: int | None, seed: int
+    draws: Draws, num_starts: int | None, seed: int, weights_work: bool
 ) -> tuple[ModeSearch | None, PooledModes | None, tuple[str, ...]]:
     """Search for modes that draws made elsewhere do not reach, if their model is known.
 
@@ -152,7 +162,7 @@ def search_beside(
     if missing and draws.q is None:
         return None, None, (f"Other modes were not searched for: the draws lack {missing[0]}.",)
     try:
-        return *_search_beside(draws, draws.model, num_starts, seed), ()
+        return *_search_beside(draws, draws.model, num_starts, seed, weights_work), ()
     except Exception as error:
         if num_starts is not None:
             raise
@@ -161,7 +171,7 @@ def search_beside(
 
 
 def _search_beside(
-    draws: Draws, model: Model, num_starts: int | None, seed: int
+    draws: Draws, model: Model, num_starts: int | None, seed: int, weights_work: bool
 ) -> tuple[ModeSearch, PooledModes | None]:
     from vicheck.model import double_precision
     from vicheck.quantities import reported_quantities
@@ -190,5 +200,5 @@ def _search_beside(
             members.append(optimum.q)
             elbos.append(optimum.elbo)
         reported = reported_quantities(model, None)
-        pooled = pooled_modes(model, members, elbos, reported, _POOLED_DRAWS, seed)
+        pooled = pooled_modes(model, members, elbos, reported, _POOLED_DRAWS, seed, weights_work)
     return found.search, pooled

@@ -37,6 +37,7 @@ from vicheck.judging.findings.khat import (
     KhatUnsteady,
 )
 from vicheck.judging.findings.modes import (
+    EndlessTail,
     ModeBeyondReach,
     ModeMissed,
     ModesUncertain,
@@ -111,12 +112,13 @@ def judge_check(
     chains
         Where short chains have led, if any were run.
     """
+    modes = _modes(pooled, search, result.threshold)
     evidence = [
-        *_told_where(evidence_of_ratios(result), search),
+        *_told_where(evidence_of_ratios(result), search, modes),
         *evidence_of_draws(screening),
         *_plain(result, corrections or {}),
         *([] if result.tail_fits is not None else _growth(khat_growth)),
-        *_modes(pooled, search, result.threshold),
+        *modes,
         *evidence_of_chains(chains),
         *_convergence(convergence),
     ]
@@ -140,6 +142,8 @@ def spoilt_by_modes(
     threshold: float,
 ) -> NDArray[np.bool_]:
     """Say of which quantities no estimate can be used, because other modes change them or may."""
+    if search is not None and search.endless:
+        return np.ones(len(names), bool)
     if pooled is None:
         lost = any(isinstance(each, ModeBeyondReach) for each in _searched(search))
         return np.full(len(names), lost)
@@ -218,14 +222,18 @@ def _plain(result: PsisResult, corrections: Mapping[str, Difference]) -> list[Ev
     return [PlainOff(worst, corrections[worst].shift, corrections[worst].growth)]
 
 
-def _told_where(evidence: list[Evidence], search: ModeSearch | None) -> list[Evidence]:
+def _told_where(
+    evidence: list[Evidence], search: ModeSearch | None, modes: list[Evidence]
+) -> list[Evidence]:
     """Let a good khat say what is known beyond the draws that it rests on."""
+    known = ""
     if search is None:
         known = "; other modes were not searched for"
-    elif _is_unfinished(search):
-        known = ""
-    else:
-        known = f"; {search.num_starts} starts found no other mode" * (not search.num_others)
+    elif any(isinstance(each, SearchUnfinished) for each in modes):
+        known = "; little is known of other modes"
+    elif any(isinstance(each, NoOtherMode | OtherOptimum) for each in modes):
+        that_matters = " that matters" * bool(search.num_others)
+        known = f"; {search.num_starts} starts found no other mode{that_matters}"
     return [
         replace(each, elsewhere=known) if isinstance(each, KhatGood | KhatConstant) else each
         for each in evidence
@@ -239,6 +247,8 @@ def _is_unfinished(search: ModeSearch) -> bool:
 def _modes(
     pooled: PooledModes | None, search: ModeSearch | None, threshold: float
 ) -> list[Evidence]:
+    if search is not None and search.endless:
+        return [EndlessTail(search.endless)]  # where nothing ends, modes are no matter
     if pooled is None:
         return _searched(search)
     if not pooled.khat < threshold:
@@ -263,11 +273,9 @@ def _searched(search: ModeSearch | None) -> list[Evidence]:
     if search is None:
         return []
     counts = search.num_starts, search.num_arrived, search.num_others
-    if _is_unfinished(search):
-        return [SearchUnfinished(*counts)]
-    if not search.num_others or search.others_are_negligible:
-        return [NoOtherMode(*counts)]
-    return [ModeBeyondReach(search.num_others, search.share_of_others, search.symmetry)]
+    if not search.others_are_negligible:  # found is found, however many climbs did not arrive
+        return [ModeBeyondReach(search.num_others, search.share_of_others, search.symmetry)]
+    return [SearchUnfinished(*counts) if _is_unfinished(search) else NoOtherMode(*counts)]
 
 
 def _convergence(convergence: Convergence | None) -> list[Evidence]:

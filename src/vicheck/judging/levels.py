@@ -17,6 +17,7 @@ LEVELS: dict[str, Level] = {
     "khat-high": "unreliable",
     "khat-few-draws": "unreliable",
     "no-approximation": "unreliable",
+    "endless-tail": "unreliable",
     "mode-missed": "unreliable",
     "modes-uncertain": "unreliable",
     "mode-beyond-reach": "unreliable",

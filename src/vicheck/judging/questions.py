@@ -29,7 +29,13 @@ class Question:
         return Answer("yes", yes) if yes and not unknown else Answer("unknown", unknown)
 
 
-_SPOILT = ("no-approximation", "mode-missed", "mode-beyond-reach", "chains-drift-weighted")
+_SPOILT = (
+    "no-approximation",
+    "endless-tail",
+    "mode-missed",
+    "mode-beyond-reach",
+    "chains-drift-weighted",
+)
 _DOUBTFUL = (
     "khat-undefined",
     "khat-few-draws",
@@ -82,7 +88,13 @@ QUESTIONS = {
     "elsewhere": Question(
         no=("no-other-mode",),
         unknown=("search-unfinished",),
-        yes=("mode-missed", "modes-uncertain", "mode-beyond-reach", "other-optimum"),
+        yes=(
+            "endless-tail",
+            "mode-missed",
+            "modes-uncertain",
+            "mode-beyond-reach",
+            "other-optimum",
+        ),
     ),
     "chains_agree": Question(
         no=("chains-drift", "chains-drift-weighted"),

@@ -13,6 +13,9 @@ __all__ = ["NEGLIGIBLE", "ModeSearch"]
 
 NEGLIGIBLE = 12.0
 """Nats by which a mode holds less than another to be passed over: one part in 160,000."""
+_WITHOUT_PULL = 7.0
+"""Nats by which its mass, times its squared distance in sds, must be below 1 besides: far away
+even a mode that small would change an sd."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,11 +42,16 @@ class ModeSearch(Record):
     """Log of the integral over the mode by Laplace's method; NaN where that cannot be said."""
     counts: Floats
     """Climbs that ended at each."""
+    away: Floats
+    """How far each is from the approximation's mean: sds of the coordinate where they are most."""
     most_reached: float = np.nan
     """Log of what the approximation itself holds at least: its ELBO, where that is known."""
     symmetry: str = ""
     """What turns some of the modes into each other, such as the order of the components of a
     mixture; empty where nothing was recognised."""
+    endless: str = ""
+    """A coordinate along which the density falls off no faster than 1 / |x|, 10,000 sds away: it
+    has no integral; empty where none was found."""
 
     @property
     def num_starts(self) -> int:
@@ -57,9 +65,10 @@ class ModeSearch(Record):
 
     @property
     def is_negligible(self) -> NDArray[np.bool_]:
-        """Which modes hold next to nothing against the rest, by Laplace's method."""
-        most = _largest([*self.log_mass, self.most_reached])
-        return np.asarray(self.log_mass < most - NEGLIGIBLE)
+        """Which modes hold too little to change anything, by Laplace's method."""
+        log_shares = self.log_mass - _largest([*self.log_mass, self.most_reached])
+        pulls = log_shares + 2.0 * np.log(np.maximum(self.away, 1.0))
+        return np.asarray((log_shares < -NEGLIGIBLE) & (pulls < -_WITHOUT_PULL))
 
     @property
     def others_are_negligible(self) -> bool:

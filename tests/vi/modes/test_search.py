@@ -120,6 +120,36 @@ def test_modes_far_beyond_the_unit_scale_are_found_by_every_seed(centres, sd):
         assert search.share_of_others == pytest.approx(0.7, abs=0.01)
 
 
+@pytest.mark.parametrize(
+    ("weights", "centres", "sds"),
+    [
+        ((0.7, 0.3), np.repeat([[-2000.0], [9000.0]], 2, axis=1), (300.0, 300.0)),
+        ((0.995, 0.005), [[0.0], [100.0]], (1.0, 1.0)),
+        ((0.7, 0.3), np.repeat([[0.0], [60.0]], 10, axis=1), (1.0, 1.0)),
+        ((0.6, 0.4), np.repeat([[0.0], [50.0]], 4, axis=1), (2.0, 2.0)),
+    ],
+)
+def test_starts_are_not_all_near_the_approximation_where_the_density_is_high(weights, centres, sds):
+    """The other mode's basin holds a tenth to a third of the widest box, and none of the others."""
+    far = mixture(weights, centres, sds)
+    place = Place(np.asarray(centres, float)[0], np.full(far.dim, sds[0]))
+    found = [search_modes(far, place, seed=seed).num_others for seed in range(12)]
+    assert found == [1] * 12
+
+
+def test_a_small_mode_is_negligible_only_if_it_is_near_enough_to_change_no_sd():
+    near, far = (
+        search_modes(
+            mixture((1.0, 3e-6), [[0.0], [at]], (1.0, 1.0)), Place(np.zeros(1), np.ones(1))
+        )
+        for at in (12.0, 110.0)
+    )
+    assert near.num_others == far.num_others == 1
+    assert near.away[1] == pytest.approx(12.0, abs=0.01)
+    assert near.others_are_negligible  # the sd is 1.0002
+    assert not far.others_are_negligible  # the sd is 1.018: for once it is looked at
+
+
 def test_no_mode_is_found_where_there_is_only_one():
     """At a gamma on the log scale, a t, a correlated normal, and one that q badly misplaces."""
 
@@ -232,8 +262,8 @@ def test_places_have_the_correlations_of_what_they_are_places_of(model):
     named = vicheck.from_log_density(lambda theta: jnp.sum(theta["x"]), {"x": np.zeros(2)})
     with double_precision():
         place = place_of(draws, named)
-    assert place.reaches(np.array([3.0, 2.7]))  # along the ridge
-    assert not place.reaches(np.array([1.0, -0.5]))  # 14 sds across
+    along_the_ridge, across = [3.0, 2.7], [1.0, -0.5]  # the second is 14 sds away
+    assert place.reaches(np.array([along_the_ridge, across])).tolist() == [True, False]
 
 
 def test_starts_come_from_all_kinds_of_places(model):

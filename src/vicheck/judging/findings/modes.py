@@ -9,6 +9,7 @@ from vicheck.judging.findings.evidence import Evidence
 from vicheck.judging.wording import show, stretch
 
 __all__ = [
+    "EndlessTail",
     "ModeBeyondReach",
     "ModeMissed",
     "ModesUncertain",
@@ -24,6 +25,15 @@ _REMEDY = {
     ),
     "sign": "Fix the sign of one of them, by a positive prior say: that makes the copies one.",
 }
+
+
+def _remedy(symmetry: str) -> str:
+    """Say how to make copies of a mode one, or nothing where they are no copies."""
+    return next((each for word, each in _REMEDY.items() if f"the {word} of" in symmetry), "")
+
+
+def _copies(symmetry: str) -> str:
+    return f" They differ by {symmetry} and are copies of each other." * bool(symmetry)
 
 
 @dataclass(frozen=True)
@@ -50,8 +60,9 @@ class NoOtherMode(_Search):
             return f"{self.num_starts} starts found no other mode."
         modes = "mode" if self.num_negligible == 1 else "modes"
         return (
-            f"{self.num_starts} starts found {self.num_negligible} other {modes}, with less than "
-            "one part in 100,000 of the posterior by Laplace's method."
+            f"{self.num_starts} starts found {self.num_negligible} other {modes}, by Laplace's "
+            "method with less than one part in 100,000 of the posterior: too little to change a "
+            "mean or sd."
         )
 
 
@@ -90,20 +101,13 @@ class _Modes(Evidence):
 
     @property
     def hint(self) -> str:
-        for word, remedy in _REMEDY.items():
-            if f"the {word} of" in self.symmetry:
-                return remedy
-        return "Look at fit.solution.others; use MCMC, or average over the optima."
+        return _remedy(self.symmetry) or (
+            "Look at fit.solution.others; use MCMC, or average over the optima."
+        )
 
     @property
     def _others_were(self) -> str:
         return "Another mode was" if self.others == 1 else f"{self.others} other modes were"
-
-    @property
-    def _copies(self) -> str:
-        return f" They differ by {self.symmetry} and are copies of each other." * bool(
-            self.symmetry
-        )
 
     @property
     def _share(self) -> str:
@@ -123,7 +127,7 @@ class ModeMissed(_Modes):
         return (
             f"The approximation misses {what} with {self._share} of the posterior, and khat cannot "
             f"see that: the mean of {self.worst} is {abs(self.shift):.2g} sds off, its sd "
-            f"{self._stretch}.{self._copies}"
+            f"{self._stretch}.{_copies(self.symmetry)}"
         )
 
     @property
@@ -142,7 +146,8 @@ class ModesUncertain(_Modes):
     def sentence(self) -> str:
         return (
             f"{self._others_were} found, and how much of the posterior lies there cannot be "
-            f"estimated (khat of the mixture of all: {show(self.pooled_khat)}).{self._copies}"
+            f"estimated (khat of the mixture of all: {show(self.pooled_khat)})."
+            f"{_copies(self.symmetry)}"
         )
 
 
@@ -172,11 +177,42 @@ class ModeBeyondReach(Evidence):
 
     code = "mode-beyond-reach"
     severity = "bad"
-    hint = "Start another fit there, or use MCMC: check.modes says where it is."
+
+    @property
+    def hint(self) -> str:
+        return _remedy(self.symmetry) or (
+            "Start another fit there, or use MCMC: check.modes says where it is."
+        )
 
     @property
     def sentence(self) -> str:
         were = "Another mode was" if self.others == 1 else f"{self.others} other modes were"
         share = f", with about {self.share:.0%} of the posterior by Laplace's method"
         known = share if self.share == self.share else ""
-        return f"{were} found that the draws do not reach{known}; khat cannot see that."
+        return (
+            f"{were} found that the draws do not reach{known}; khat cannot see that."
+            f"{_copies(self.symmetry)}"
+        )
+
+
+@dataclass(frozen=True)
+class EndlessTail(Evidence):
+    """The density does not end: the posterior is improper, or nearly so."""
+
+    worst: str
+    """A coordinate along which it does not end."""
+
+    code = "endless-tail"
+    severity = "bad"
+    hint = (
+        "Give flat priors a scale, and look for parameters that the data do not bound: the "
+        "posterior may be improper."
+    )
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"The density does not end: 10,000 sds away it falls off along {self.worst} no faster "
+            f"than 1 / |{self.worst}|, so that there is no such distribution, or nearly all of it "
+            "lies farther out."
+        )

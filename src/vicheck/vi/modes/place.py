@@ -46,11 +46,15 @@ class Place:
             log_sizes = np.linalg.slogdet(self.root)[1]
         return float(log_sizes + 0.5 * len(self.sd) * np.log(2.0 * np.pi))
 
-    def reaches(self, z: Floats) -> bool:
-        """Whether a point lies no farther from the mean than draws do along its direction."""
+    def distances(self, z: Floats) -> Floats:
+        """Return how far points of shape ``(n, d)`` are from the mean, in sds along the way."""
         away = z - self.mean
-        noise = away / self.sd if self.root is None else np.linalg.solve(self.root, away)
-        return bool(np.linalg.norm(noise) <= _REACH)
+        noise = away / self.sd if self.root is None else np.linalg.solve(self.root, away.T).T
+        return np.asarray(np.linalg.norm(noise, axis=1))
+
+    def reaches(self, z: Floats) -> NDArray[np.bool_]:
+        """Say which points lie no farther from the mean than draws do along their direction."""
+        return self.distances(z) <= _REACH
 
 
 def place_of(around: Family | Approximation | Draws | Place, model: Model) -> Place:

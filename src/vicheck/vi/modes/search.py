@@ -21,6 +21,7 @@ from vicheck.vi.families.family import Family
 from vicheck.vi.modes.place import MAX_DENSE, Place, place_of
 from vicheck.vi.modes.starts import choose_starts
 from vicheck.vi.modes.symmetry import describe_symmetry
+from vicheck.vi.modes.tails import endless_coordinate
 
 __all__ = ["NUM_STARTS", "Found", "find_modes", "search_modes"]
 
@@ -133,6 +134,7 @@ def find_modes(
     reached = _reached(density, place, modes)
     order = np.lexsort((-modes.log_p, ~reached))
     at = modes.z[order]
+    endless = endless_coordinate(density, place)
     search = ModeSearch(
         starts={origin: starts.origins.count(origin) for origin in dict.fromkeys(starts.origins)},
         num_arrived=int(modes.counts.sum()),
@@ -142,8 +144,10 @@ def find_modes(
         log_p=modes.log_p[order],
         log_mass=modes.log_mass[order],
         counts=modes.counts[order].astype(float),
+        away=(np.abs(at - place.mean) / place.sd).max(axis=1),
         most_reached=float(elbo),
         symmetry=describe_symmetry(model, at, modes.log_p[order]),
+        endless="" if endless is None else model.coordinates[endless],
     )
     return Found(search, _take(modes.curvature, order), density.is_cheap)
 
@@ -286,7 +290,7 @@ def _reached(density: Density, place: Place, modes: _Modes) -> NDArray[np.bool_]
     if not np.isfinite(at_mean):
         at_mean = -np.inf
     dips = _dips(density, place.mean, at_mean, modes.z, modes.log_p)
-    within = np.array([place.reaches(z) for z in modes.z])
+    within = place.reaches(modes.z)
     own = np.flatnonzero(~dips)
     # Without a mode of its own the approximation is taken as it lies.
     top = modes.log_p[own].max() if len(own) else at_mean

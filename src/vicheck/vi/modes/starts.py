@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import jax
@@ -9,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from vicheck.errors import ModelError
 from vicheck.model import Data, Model, Program
@@ -27,12 +27,12 @@ _AROUND = (5.0, 25.0, 125.0)
 """Half widths of boxes around the approximation, in its sds."""
 _SPREAD = 4.0
 """Half width of the box for starts of fits that could not be begun at zero."""
-_PRIOR_DRAWS = 64
+_PRIOR_DRAWS = 128
 """Draws from the prior: always as many, so that their code is compiled once."""
 _CLOUD = 8
 """Points for each start, of which those with a high density are chosen for some of the starts."""
 _HIGHEST = 4
-"""Starts that are simply the highest points."""
+"""Starts that are simply the highest points, and those highest against the approximation."""
 
 
 class Starts(NamedTuple):
@@ -50,19 +50,22 @@ def choose_starts(
     """Choose where to begin: the approximation's own mean first, then zero.
 
     Half of the others are as they come, from the prior, where the model has one to draw from, and
-    from boxes. The rest are points of a larger cloud of the same kinds, drawn in proportion to the
-    density to a power: a *tempered* density, so flat that no few points have it all.
+    from boxes. The rest are points of a larger cloud of the same kinds: of each box, and of the
+    prior, some are drawn in proportion to the density to a power, a *tempered* density, so flat
+    that no few points have it all.
     """
     rng = np.random.default_rng((seed, 1))
     first = np.stack([place.mean, np.zeros_like(place.mean)])[:num_starts]
     count = num_starts - len(first)
     size = _CLOUD * count if density.is_cheap else count
-    cloud, origins = _cloud(model, place, size, rng, seed)
+    cloud, origins, sources = _cloud(model, place, size, rng, seed)
     as_they_come = count if len(cloud) == count else (count + 1) // 2
     rows, labels = list(range(as_they_come)), list(origins[:as_they_come])
     if as_they_come < count:
-        log_p = density(np.zeros(1, np.intp), cloud[None])[0][0]
-        rows += _tempered(log_p, count - as_they_come, rng)
+        log_p = np.array(density(np.zeros(1, np.intp), cloud[None])[0][0])
+        log_p[:as_they_come] = -np.inf  # these are starts already
+        distances = place.distances(cloud)
+        rows += _high(log_p, distances, sources, count - as_they_come, rng)
         labels += ["tempered"] * (len(rows) - as_they_come)
     return Starts(
         np.concatenate([first, cloud[rows]]), ("approximation", "zero", *labels)[:num_starts]
@@ -77,8 +80,11 @@ def random_starts(num_starts: int, dim: int, seed: int) -> Floats:
 
 def _cloud(
     model: Model, place: Place, size: int, rng: np.random.Generator, seed: int
-) -> tuple[Floats, list[str]]:
-    """Return points of all kinds in turn, so that any number of the first is a fair share."""
+) -> tuple[Floats, list[str], NDArray[np.intp]]:
+    """Return points of all sources in turn, so that any number of the first is a fair share.
+
+    With the kind of each, and the number of its source.
+    """
     dim = len(place.mean)
     kinds: dict[str, list[Floats]] = {
         "box": [width * rng.uniform(-1.0, 1.0, (size, dim)) for width in _BOXES],
@@ -93,12 +99,14 @@ def _cloud(
     rng.shuffle(sources)
     rows: list[Floats] = []
     labels: list[str] = []
+    numbers: list[int] = []
     for turn in range(size):
-        for kind, points in sources:
+        for number, (kind, points) in enumerate(sources):
             if turn < len(points) and len(rows) < size:
                 rows.append(points[turn])
                 labels.append(kind)
-    return np.array(rows).reshape(size, dim), labels
+                numbers.append(number)
+    return np.array(rows).reshape(size, dim), labels, np.array(numbers, np.intp)
 
 
 def _from_prior(model: Model, seed: int) -> Floats | None:
@@ -120,17 +128,45 @@ def _draw_from_prior(program: Program, seeds: Any, data: Data) -> jax.Array:
     return lax.map(draw, jnp.asarray(seeds))  # batched random numbers take longer to compile
 
 
-def _tempered(log_p: Floats, count: int, rng: np.random.Generator) -> list[int]:
-    """Choose distinct points: the highest, and others with weights from a tempered density."""
-    finite = np.flatnonzero(np.isfinite(log_p))
-    if len(finite) <= count:
-        return finite.tolist()
-    log_p = log_p[finite] - log_p[finite].max()
+def _high(
+    log_p: Floats,
+    distances: Floats,
+    sources: NDArray[np.intp],
+    count: int,
+    rng: np.random.Generator,
+) -> list[int]:
+    """Choose distinct points: the highest, and others by a tempered density of each source in turn.
+
+    Of all sources together the narrow ones would have the high points, and they lead where the
+    approximation is already. What it does not lead one to expect comes early: points that are
+    highest against a Gaussian of its size.
+    """
+    known = np.where(np.isfinite(log_p), log_p, -np.inf)
+    by_height, by_surprise = (
+        np.argsort(-each, kind="stable")[:_HIGHEST].tolist()
+        for each in (known, known + 0.5 * np.square(distances))
+    )
+    share = -(-count // (sources.max() + 1))
+    ranked = []
+    for source in range(sources.max() + 1):
+        rows = np.flatnonzero((sources == source) & (known > -np.inf))
+        ranked.append(rows[_tempered(known[rows], share, rng)].tolist())
+    in_turn = [row for turn in zip_longest(*ranked) for row in turn if row is not None]
+    chosen = dict.fromkeys([*by_height, *by_surprise, *in_turn])
+    return [row for row in chosen if known[row] > -np.inf][:count]
+
+
+def _tempered(log_p: Floats, count: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Rank points by chance, with weights from the density to a power.
+
+    The power is the largest at which the weights are worth ``count`` points.
+    """
+    if not len(log_p):
+        return np.empty(0, np.intp)
+    log_p = log_p - log_p.max()
     powers = 2.0 ** -np.arange(0.0, 60.0)
-    # The largest power at which the weights are worth as many points as are to be chosen.
-    worth = [2.0 * logsumexp(power * log_p) - logsumexp(2.0 * power * log_p) for power in powers]
-    power = next((p for p, w in zip(powers, worth, strict=True) if w >= np.log(count)), 0.0)
-    ranked = np.argsort(-(power * log_p + rng.gumbel(size=len(log_p))))
-    highest = np.argsort(-log_p)[:_HIGHEST]
-    chosen = list(dict.fromkeys([*highest.tolist(), *ranked.tolist()]))[:count]
-    return finite[chosen].tolist()
+    with np.errstate(under="ignore"):
+        weights = np.exp(powers[:, None] * log_p)
+        worth = weights.sum(axis=1) ** 2 / np.square(weights).sum(axis=1)
+    power = next((p for p, w in zip(powers, worth, strict=True) if w >= count), 0.0)
+    return np.argsort(-(power * log_p + rng.gumbel(size=len(log_p))))
