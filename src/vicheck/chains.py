@@ -27,6 +27,7 @@ __all__ = [
     "Ends",
     "Plan",
     "Roots",
+    "Stretch",
     "plan_chains",
     "resampled",
     "roots_of_draws",
@@ -186,6 +187,15 @@ def resampled(weights: Floats, num_starts: int, rng: np.random.Generator) -> NDA
     return np.minimum(np.searchsorted(shares, at, side="right"), len(shares) - 1)
 
 
+class Stretch(NamedTuple):
+    """What was looked at during some steps of chains, shape ``(n, Q)`` each."""
+
+    averages: Floats
+    """Over these steps of each chain."""
+    spreads: Floats
+    """Squared deviations from the mean of all chains, averaged likewise."""
+
+
 class Ends(NamedTuple):
     """Where chains have come to."""
 
@@ -193,8 +203,10 @@ class Ends(NamedTuple):
     """Which starts had a finite density; chains began at no others."""
     values: Floats
     """What was looked at, at the end of each of these chains, shape ``(n, Q)``."""
-    averages: Floats
-    """The same, averaged over the last quarter of the steps of each chain."""
+    middle: Stretch
+    """During an eighth of the steps, from the middle on."""
+    late: Stretch
+    """During the last quarter of the steps."""
     num_steps: int
     num_gradients: int
     """Of each chain, after the step size was found."""
@@ -270,7 +282,8 @@ def run_chains(
         state = state.take(kept)
         if not len(kept):
             nothing = look(starts[:1])[:0]
-            return Ends(kept, nothing, nothing, 0, 0, np.nan, np.nan)
+            stretch = Stretch(nothing, nothing)
+            return Ends(kept, nothing, stretch, stretch, 0, 0, np.nan, np.nan)
         mean_leapfrogs = max(4, round(1.2 * starts.shape[1] ** 0.25))
         pilots = state if is_cheap else state.take(np.arange(min(len(kept), _PILOTS)))
         clock = _Clock(evaluate)
@@ -278,17 +291,44 @@ def run_chains(
         if clock.seconds_for_each * len(kept) * num_gradients > most_seconds:
             return None
         schedule = _schedule(num_gradients, mean_leapfrogs, rng)
-        late = len(schedule) - max(1, len(schedule) // 4)
-        accepted, total = 0.0, np.zeros(1)
+        steps = len(schedule)
+        middle, late = _Sums(), _Sums()
+        first, last = (steps - 1) // 2, steps - max(1, steps // 4)
+        halfway = range(first, first + max(1, steps // 8))
+        accepted = 0.0
         for index, leapfrogs in enumerate(schedule):
             state, probability = _step(evaluate, state, roots, step_size, leapfrogs, rng)
             accepted += float(probability.mean())
-            if index >= late:
+            if index in halfway or index >= last:
                 values = look(state.z)
-                total = total + values
-    steps = len(schedule)
-    averages = total / (steps - late)
-    return Ends(kept, values, averages, steps, sum(schedule), step_size, accepted / steps)
+                if index in halfway:
+                    middle.add(values)
+                if index >= last:
+                    late.add(values)
+        stretches = middle.stretch(), late.stretch()
+    return Ends(kept, values, *stretches, steps, sum(schedule), step_size, accepted / steps)
+
+
+class _Sums:
+    """Adds up what is looked at, step by step."""
+
+    def __init__(self) -> None:
+        self._count, self._middle = 0, np.zeros(1)
+        self._total = self._squares = np.zeros(1)
+
+    def add(self, values: Floats) -> None:
+        if not self._count:
+            self._middle = values[0]  # near all others: squares of large numbers lose no digits
+        away = values - self._middle
+        self._count += 1
+        self._total = self._total + away
+        self._squares = self._squares + np.square(away)
+
+    def stretch(self) -> Stretch:
+        away, squares = self._total / self._count, self._squares / self._count
+        mean = away.mean(axis=0)
+        spreads = np.maximum(squares - 2.0 * mean * away + np.square(mean), 0.0)
+        return Stretch(self._middle + away, spreads)
 
 
 def _schedule(num_gradients: int, mean_leapfrogs: int, rng: np.random.Generator) -> list[int]:

@@ -63,20 +63,27 @@ def moments_table(
 
 def with_use(
     table: pd.DataFrame,
-    threshold: float,
+    smoothed: PsisResult,
     weights_work: bool,
     spoilt: NDArray[np.bool_],
     chains: ShortChains | None,
+    growth_error: Floats,
 ) -> pd.DataFrame:
-    """Return the table with what to use of each mean and sd, and what short chains have found."""
+    """Return the table with what to use of each mean and sd, and what short chains have found.
+
+    ``growth_error`` is that of the logarithm of ``psis_sd / vi_sd``.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         growth = np.log(table["psis_sd"].to_numpy() / table["vi_sd"].to_numpy())
     known = Witnesses(
         khat=table["khat"].to_numpy(),
         khat_sd=table["khat_sd"].to_numpy(),
-        threshold=threshold,
+        threshold=smoothed.threshold,
         shift=table["shift"].to_numpy(),
         growth=growth,
+        growth_error=growth_error,
+        joint_khat=float(smoothed.weights_khat),
+        effective=float(smoothed.ess) / smoothed.num_draws,
         weights_work=weights_work,
         spoilt=spoilt,
         chains=chains,
