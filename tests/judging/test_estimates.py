@@ -163,7 +163,7 @@ def test_a_level_follows_from_what_may_be_used():
         "The approximation is usable in part only: the weights do not correct the sd of c (its own "
         "khat of 0.90 is not below 0.70), and 1 more estimate."
     )
-    assert sds.hint.startswith("All means can be used, and the sds that")
+    assert sds.hint.startswith("All means can be used, and sds where")
     (mean,) = found(["vi", "neither", "vi"], ["vi"] * 3)
     assert "the mean of b (short chains contradict it)." in mean.sentence
     assert mean.hint.startswith("2 of 3 means can be used")

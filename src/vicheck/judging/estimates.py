@@ -130,9 +130,11 @@ def evidence_of_estimates(
     if not refused.any():
         return []
     sizes = np.where(refused, np.nan_to_num(np.stack(khats), nan=np.inf), -np.inf)
-    of_sd, worst = np.unravel_index(int(sizes.argmax()), sizes.shape)
-    numbers = float(khats[of_sd][worst]), threshold, *refused.sum(axis=1).tolist()
-    return [NotAllUsable(names[worst], "sd" if of_sd else "mean", *numbers, len(names))]
+    of_sd, worst = divmod(int(sizes.argmax()), len(names))
+    which, khat = ("sd" if of_sd else "mean"), float(khats[of_sd][worst])
+    num_means, num_sds = (int(each.sum()) for each in refused)
+    numbers = khat, threshold, num_means, num_sds, len(names)
+    return [NotAllUsable(names[worst], which, *numbers)]
 
 
 class _Seen(NamedTuple):

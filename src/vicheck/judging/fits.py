@@ -88,9 +88,10 @@ def judge_check(
 
     The level is that of khat (see `judge_psis`), but ``unreliable`` when the fit is no
     approximation of anything, or when another mode, which khat cannot see, holds part of the
-    posterior, or when short chains leave its weighted draws, or when a mean or an sd cannot be used;
-    and no better than ``usable`` when chains leave plain draws. What to do depends on whether the fit has converged: if not, keep
-    optimising; if it has, change the family or the parametrization.
+    posterior, or when short chains leave its weighted draws, or when a mean or an sd cannot be
+    used; and no better than ``usable`` when chains leave plain draws. What to do depends on whether
+    the fit has converged: if not, keep optimising; if it has, change the family or the
+    parametrization.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ class ShortChains(Record):
     from_q: Drift
     """From plain draws of q to the same ends: the same, where chains began at these."""
     settling: Drift
-    """From the middle of the chains to their last quarter: nothing moves where they have arrived."""
+    """From the middle of the chains to their last quarter: nothing moves once they have arrived."""
     rhat: Floats
     """Nested R-hat of each quantity: how much the ends still depend on where the chains began. See
     `vicheck.stats.drift.memory`."""

@@ -172,7 +172,8 @@ class Check:
         """Mean and sd of every quantity by VI, IS and PSIS, its khat, and which to use.
 
         One row for each quantity. ``mcse`` is the error of ``psis_mean``, with an allowance for
-        what no draw has seen, and infinite where ``khat`` is 1 or more; ``shift`` is PSIS minus VI
+        what no draw has seen and with what other modes do to it, and infinite where that is not
+        known or ``khat`` is 1 or more; ``shift`` is PSIS minus VI
         in sds of the posterior, ``khat`` governs the error of this quantity's weighted mean and
         ``khat_sd`` that of its weighted sd. ``use_mean`` and ``use_sd`` say which estimate may be
         used: "vi", "psis" or "neither"; ``use`` is the weaker of the two. Where
@@ -197,7 +198,7 @@ class Check:
     @cached_property
     def _estimates(self) -> pd.DataFrame:
         """The table of moments without what a reference adds to it."""
-        from vicheck.checking.moments import moments_table, with_use
+        from vicheck.checking.moments import errors_with_modes, moments_table, with_use
         from vicheck.judging import spoilt_by_modes
 
         log_ratios = self.log_ratios[: len(self.values)]
@@ -205,6 +206,7 @@ class Check:
         spoilt = spoilt_by_modes(self.names, self.pooled, self.modes, self.psis.threshold)
         if np.isnan(self.kept_log_weights).any():  # the density is not a number somewhere
             spoilt[:] = True
+        table["mcse"] = errors_with_modes(table, self.pooled, spoilt, self.psis.threshold)
         weights_work = self._judged_by_ratios.weights_work.value == "yes"
         growth_error = np.full(len(self.names), np.nan)
         if self.chains is not None:  # who else would contradict the weights?

@@ -107,9 +107,11 @@ class NotAllUsable(Evidence):
         if not self.num_means:
             part = "All means can be used"
         else:
-            part = f"{self.num_quantities - self.num_means} of {self.num_quantities} means can be used"
+            part = (
+                f"{self.num_quantities - self.num_means} of {self.num_quantities} means can be used"
+            )
         return (
-            f"{part}, and the sds that the column `use_sd` of the table of moments does not refuse. "
-            "Intervals of the others are wrong: take more draws, a family with heavier tails or "
+            f"{part}, and sds where the column `use_sd` of the table of moments says so, but no "
+            "interval of the others. For these take more draws, a family with heavier tails or "
             "another parametrization, or use MCMC."
         )
