@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.stats.stretches import Stretch, StretchSums
 from vicheck.vi.families.abilities import HasRoots
 from vicheck.vi.families.family import MAX_DENSE_DIM, Family
 from vicheck.vi.families.moments import covariance_of, sd_of
@@ -27,7 +28,6 @@ __all__ = [
     "Ends",
     "Plan",
     "Roots",
-    "Stretch",
     "plan_chains",
     "resampled",
     "roots_of_draws",
@@ -187,15 +187,6 @@ def resampled(weights: Floats, num_starts: int, rng: np.random.Generator) -> NDA
     return np.minimum(np.searchsorted(shares, at, side="right"), len(shares) - 1)
 
 
-class Stretch(NamedTuple):
-    """What was looked at during some steps of chains, shape ``(n, Q)`` each."""
-
-    averages: Floats
-    """Over these steps of each chain."""
-    spreads: Floats
-    """Squared deviations from the mean of all chains, averaged likewise."""
-
-
 class Ends(NamedTuple):
     """Where chains have come to."""
 
@@ -282,8 +273,7 @@ def run_chains(
         state = state.take(kept)
         if not len(kept):
             nothing = look(starts[:1])[:0]
-            stretch = Stretch(nothing, nothing)
-            return Ends(kept, nothing, stretch, stretch, 0, 0, np.nan, np.nan)
+            return Ends(kept, nothing, *[Stretch(nothing, nothing)] * 2, 0, 0, np.nan, np.nan)
         mean_leapfrogs = max(4, round(1.2 * starts.shape[1] ** 0.25))
         pilots = state if is_cheap else state.take(np.arange(min(len(kept), _PILOTS)))
         clock = _Clock(evaluate)
@@ -292,7 +282,7 @@ def run_chains(
             return None
         schedule = _schedule(num_gradients, mean_leapfrogs, rng)
         steps = len(schedule)
-        middle, late = _Sums(), _Sums()
+        middle, late = StretchSums(), StretchSums()
         first, last = (steps - 1) // 2, steps - max(1, steps // 4)
         halfway = range(first, first + max(1, steps // 8))
         accepted = 0.0
@@ -307,28 +297,6 @@ def run_chains(
                     late.add(values)
         stretches = middle.stretch(), late.stretch()
     return Ends(kept, values, *stretches, steps, sum(schedule), step_size, accepted / steps)
-
-
-class _Sums:
-    """Adds up what is looked at, step by step."""
-
-    def __init__(self) -> None:
-        self._count, self._middle = 0, np.zeros(1)
-        self._total = self._squares = np.zeros(1)
-
-    def add(self, values: Floats) -> None:
-        if not self._count:
-            self._middle = values[0]  # near all others: squares of large numbers lose no digits
-        away = values - self._middle
-        self._count += 1
-        self._total = self._total + away
-        self._squares = self._squares + np.square(away)
-
-    def stretch(self) -> Stretch:
-        away, squares = self._total / self._count, self._squares / self._count
-        mean = away.mean(axis=0)
-        spreads = np.maximum(squares - 2.0 * mean * away + np.square(mean), 0.0)
-        return Stretch(self._middle + away, spreads)
 
 
 def _schedule(num_gradients: int, mean_leapfrogs: int, rng: np.random.Generator) -> list[int]:

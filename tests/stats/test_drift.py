@@ -13,6 +13,7 @@ from vicheck.stats.drift import (
     memory,
     settling,
 )
+from vicheck.stats.stretches import Stretch
 
 TAILS = {
     "normal": stats.norm(),
@@ -191,7 +192,7 @@ def test_chains_settle_where_nothing_moves_from_their_middle_on():
 
     def between(late):
         one, other = (watched_of(each[0], each) for each in (middle, late))
-        return settling((one.averages, one.spreads), (other.averages, other.spreads))
+        return settling(*(Stretch(each.averages, each.spreads) for each in (one, other)))
 
     still, moving = between(late), between(1.5 * late + 0.3)
     for found, shift, growth in ((still, 0.0, 0.0), (moving, 0.2, np.log(1.5))):
@@ -202,8 +203,8 @@ def test_chains_settle_where_nothing_moves_from_their_middle_on():
     assert (still.shift_p > 0.01).all()
     assert (moving.shift_p < 0.01).all()
     assert (moving.growth_p < 0.01).all()
-    constant = np.full((512, 1), 3.0), np.zeros((512, 1))
+    constant = Stretch(np.full((512, 1), 3.0), np.zeros((512, 1)))
     for each in settling(constant, constant).to_dict().values():
         assert each[0] in (0.0, 1.0)
-    alone = settling(*((array[:1], array[:1]) for array in (middle[0], late[0])))
+    alone = settling(*(Stretch(array[:1], array[:1]) for array in (middle[0], late[0])))
     assert all(np.isnan(each).all() for each in alone.to_dict().values())

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from vicheck.results.chains import Drift
 from vicheck.stats.multiplicity import holm
+from vicheck.stats.stretches import Stretch
 
 __all__ = ["Known", "Watched", "adjusted_beyond", "drift_between", "memory", "settling"]
 
@@ -143,22 +144,19 @@ def _slope(late: Floats, before: Floats) -> Floats:
     return np.where(variance > 0.0, slope, 0.0)
 
 
-def settling(
-    middle: tuple[Floats, Floats], late: tuple[Floats, Floats], inflation: float = 1.0
-) -> Drift:
+def settling(middle: Stretch, late: Stretch, inflation: float = 1.0) -> Drift:
     """Return how far quantities still move from the middle of chains to their last steps.
 
-    Both are averages and spreads of each chain, as in `Watched`. Where chains have arrived, nothing
-    moves any more but by chance.
+    Where chains have arrived, nothing moves any more but by chance.
     """
-    count, width = middle[0].shape
+    count, width = middle.averages.shape
     if count < 2:
         return Drift(*np.full((6, width), np.nan))
     with np.errstate(all="ignore"):
-        variance, new_variance = (spreads.mean(axis=0) for _, spreads in (middle, late))
+        variance, new_variance = (each.spreads.mean(axis=0) for each in (middle, late))
         sd = np.sqrt(np.where(new_variance > 0.0, new_variance, variance))
-        moved = (late[0] - middle[0]) / sd
-        wider = 0.5 * (late[1] / new_variance - middle[1] / variance)
+        moved = (late.averages - middle.averages) / sd
+        wider = 0.5 * (late.spreads / new_variance - middle.spreads / variance)
         found = [
             moved.mean(axis=0),
             inflation * _error(moved),
