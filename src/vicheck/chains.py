@@ -273,7 +273,8 @@ def run_chains(
         state = state.take(kept)
         if not len(kept):
             nothing = look(starts[:1])[:0]
-            return Ends(kept, nothing, *[Stretch(nothing, nothing)] * 2, 0, 0, np.nan, np.nan)
+            stretch = Stretch(nothing, nothing)
+            return Ends(kept, nothing, stretch, stretch, 0, 0, np.nan, np.nan)
         mean_leapfrogs = max(4, round(1.2 * starts.shape[1] ** 0.25))
         pilots = state if is_cheap else state.take(np.arange(min(len(kept), _PILOTS)))
         clock = _Clock(evaluate)
@@ -282,10 +283,9 @@ def run_chains(
             return None
         schedule = _schedule(num_gradients, mean_leapfrogs, rng)
         steps = len(schedule)
-        middle, late = StretchSums(), StretchSums()
+        middle, late, accepted = StretchSums(), StretchSums(), 0.0
         first, last = (steps - 1) // 2, steps - max(1, steps // 4)
         halfway = range(first, first + max(1, steps // 8))
-        accepted = 0.0
         for index, leapfrogs in enumerate(schedule):
             state, probability = _step(evaluate, state, roots, step_size, leapfrogs, rng)
             accepted += float(probability.mean())
