@@ -150,8 +150,7 @@ class _Seen(NamedTuple):
 
 def _choose(known: Witnesses, khat: Floats, agree: Bools, seen: _Seen) -> list[Use]:
     low = known.weights_work & (khat < known.threshold)
-    confirmed = known.weights_work & (khat < NO_MEAN) & seen.confirm
-    weighted = (low | confirmed) & ~seen.contradict
+    weighted = (low | known.weights_work & seen.confirm) & ~seen.contradict
     chosen = np.select(
         [known.spoilt, weighted & agree, weighted, ~low & seen.stay],
         ["neither", "vi", "psis", "vi"],
