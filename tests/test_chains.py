@@ -58,7 +58,7 @@ def test_preconditioning_changes_the_way_and_not_the_target(roots):
     starts = MEAN + np.random.default_rng(2).standard_normal((4096, 3)) @ ROOT.T
     ends = run(gaussian, starts, roots)
     sd = np.sqrt(np.diagonal(ROOT @ ROOT.T))
-    assert (np.abs(ends.averages.mean(axis=0) - MEAN) < 4 * sd / 64).all()
+    assert (np.abs(ends.late.averages.mean(axis=0) - MEAN) < 4 * sd / 64).all()
     np.testing.assert_allclose(ends.values.std(axis=0), sd, rtol=4 / np.sqrt(2 * 4096))
 
 
@@ -87,7 +87,7 @@ def test_without_a_finite_start_there_are_no_chains(bad):
 
     ends = run(nowhere, np.zeros((50, 3)), unit())
     assert len(ends.kept) == 0
-    assert ends.values.shape == ends.averages.shape == (0, 3)
+    assert ends.values.shape == ends.late.averages.shape == (0, 3)
     assert np.isnan(ends.acceptance)
 
 
@@ -121,11 +121,11 @@ def test_the_same_seed_gives_the_same_bits():
     starts = np.random.default_rng(7).standard_normal((64, 3))
     one, two, other = (run(gaussian, starts, unit(), seed=seed) for seed in (1, 1, 2))
     assert np.array_equal(one.values, two.values)
-    assert np.array_equal(one.averages, two.averages)
+    assert all(map(np.array_equal, (*one.middle, *one.late), (*two.middle, *two.late)))
     assert not np.array_equal(one.values, other.values)
 
 
-def test_averages_are_over_the_last_quarter_of_the_steps():
+def test_averages_are_over_the_middle_and_the_last_quarter_of_the_steps():
     seen = []
 
     def look(z):
@@ -134,9 +134,20 @@ def test_averages_are_over_the_last_quarter_of_the_steps():
 
     rng = np.random.default_rng(8)
     ends = run_chains(gaussian, look, np.zeros((16, 3)), unit(), 64, rng)
-    assert len(seen) == max(1, ends.num_steps // 4)
-    np.testing.assert_allclose(ends.averages, np.mean(seen, axis=0), rtol=1e-12)
+    late, middle = max(1, ends.num_steps // 4), max(1, ends.num_steps // 8)
+    assert len(seen) == late + middle
+    for stretch, steps in ((ends.middle, seen[:middle]), (ends.late, seen[-late:])):
+        np.testing.assert_allclose(stretch.averages, np.mean(steps, axis=0), rtol=1e-10)
+        spreads = np.square(np.array(steps) - np.mean(steps, axis=(0, 1))).mean(axis=0)
+        np.testing.assert_allclose(stretch.spreads, spreads, rtol=1e-10)
     assert np.array_equal(ends.values, seen[-1])
+
+
+def test_what_is_constant_has_no_spread():
+    rng = np.random.default_rng(9)
+    ends = run_chains(gaussian, lambda z: 0.0 * z + 0.1, np.zeros((16, 3)), unit(), 64, rng)
+    assert (ends.late.spreads == 0.0).all()
+    assert (ends.late.averages == 0.1).all()
 
 
 def test_chains_that_would_take_too_long_are_not_run():

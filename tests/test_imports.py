@@ -28,7 +28,7 @@ ALLOWED = {
     # What finds approximations, and other people's.
     "vi": {"draws", "errors", "evaluation", "model", "quantities", "results", "runtime"},
     "nuts": {"errors", "model", "results", "runtime"},
-    "chains": {"vi"},
+    "chains": {"stats", "vi"},
     "remedies": {"errors", "results", "stats", "vi"},
     "adapters": {
         "draws", "errors", "evaluation", "files", "model", "plain_text", "results", "runtime",

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.stats.stretches import Stretch, StretchSums
 from vicheck.vi.families.abilities import HasRoots
 from vicheck.vi.families.family import MAX_DENSE_DIM, Family
 from vicheck.vi.families.moments import covariance_of, sd_of
@@ -190,8 +191,10 @@ class Ends(NamedTuple):
     """Which starts had a finite density; chains began at no others."""
     values: Floats
     """What was looked at, at the end of each of these chains, shape ``(n, Q)``."""
-    averages: Floats
-    """The same, averaged over the last quarter of the steps of each chain."""
+    middle: Stretch
+    """During an eighth of the steps, from the middle on."""
+    late: Stretch
+    """During the last quarter of the steps."""
     num_steps: int
     num_gradients: int
     """Of each chain, after the step size was found."""
@@ -275,24 +278,29 @@ def run_chains(
                     break
             else:
                 nothing = look(starts[:1])[:0]
-                return Ends(kept, nothing, nothing, 0, 0, np.nan, np.nan)
+                stretch = Stretch(nothing, nothing)
+                return Ends(kept, nothing, stretch, stretch, 0, 0, np.nan, np.nan)
             step_size = _adapted(clock, state, roots, mean_leapfrogs, rng)
             if len(some) < len(starts):
                 kept, state = _State.where_finite(clock, starts)
         except _TooSlowError:
             return None
         schedule = _schedule(num_gradients, mean_leapfrogs, rng)
-        late = len(schedule) - max(1, len(schedule) // 4)
-        accepted, total = 0.0, np.zeros(1)
+        steps = len(schedule)
+        middle, late, accepted = StretchSums(), StretchSums(), 0.0
+        first, last = (steps - 1) // 2, steps - max(1, steps // 4)
+        halfway = range(first, first + max(1, steps // 8))
         for index, leapfrogs in enumerate(schedule):
             state, probability = _step(evaluate, state, roots, step_size, leapfrogs, rng)
             accepted += float(probability.mean())
-            if index >= late:
+            if index in halfway or index >= last:
                 values = look(state.z)
-                total = total + values
-    steps = len(schedule)
-    averages = total / (steps - late)
-    return Ends(kept, values, averages, steps, sum(schedule), step_size, accepted / steps)
+                if index in halfway:
+                    middle.add(values)
+                if index >= last:
+                    late.add(values)
+        stretches = middle.stretch(), late.stretch()
+    return Ends(kept, values, *stretches, steps, sum(schedule), step_size, accepted / steps)
 
 
 def _schedule(num_gradients: int, mean_leapfrogs: int, rng: np.random.Generator) -> list[int]:

@@ -147,6 +147,7 @@ def chains(from_starts=None, from_q=None, **changes):
         "end_sd": np.exp(from_starts.growth),
         "from_starts": from_starts,
         "from_q": from_starts if from_q is None else from_q,
+        "settling": drift(),
         "rhat": np.ones(2),
     }
     return ShortChains(**(options | changes))

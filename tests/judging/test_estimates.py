@@ -7,15 +7,23 @@ import pytest
 
 from tests.judging.situations import chains as chains_of
 from tests.judging.situations import drift
-from vicheck.judging.estimates import Witnesses, choose_mean, choose_sd, weaker
+from vicheck.judging.cutoffs import ANOTHER_PART, ENOUGH_STEPS, SETTLED
+from vicheck.judging.estimates import (
+    Witnesses,
+    choose_mean,
+    choose_sd,
+    evidence_of_estimates,
+    weaker,
+)
 
 
-def known(
-    khat=0.3, khat_sd=0.3, shift=0.0, growth=0.0, weights_work=True, spoilt=False, chains=None
-):
-    """Return what is known of two quantities, of the second as said."""
-    one = [np.array([each, each]) for each in (khat, khat_sd, shift, growth, spoilt)]
-    return Witnesses(one[0], one[1], 0.7, one[2], one[3], weights_work, one[4], chains)
+def known(khat=0.3, khat_sd=0.3, shift=0.0, growth=0.0, error=0.01, spoilt=False, **more):
+    """Return what is known of two quantities, of both as said."""
+    columns = {"khat": khat, "khat_sd": khat_sd, "shift": shift, "growth": growth,
+               "growth_error": error, "spoilt": spoilt}  # fmt: skip
+    both = {name: np.array([each, each]) for name, each in columns.items()}
+    rest = {"threshold": 0.7, "joint_khat": 0.3, "effective": 0.5, "weights_work": True}
+    return Witnesses(**(both | rest | {"chains": None} | more))
 
 
 @pytest.mark.parametrize(
@@ -37,8 +45,13 @@ def test_without_chains_the_weights_decide(witnesses, mean, sd):
     assert choose_sd(witnesses)[1] == sd
 
 
-def one_quantity(rhat=1.0, shift=0.0, growth=0.0, error=0.02, starts="q"):
-    return chains_of(drift(shift, growth, error), rhat=np.array([1.0, rhat]), starts=starts)
+def one_quantity(rhat=1.0, shift=0.0, growth=0.0, error=0.02, starts="q", **more):
+    return chains_of(drift(shift, growth, error), rhat=np.array([1.0, rhat]), starts=starts, **more)
+
+
+def moving():
+    """Return what chains do that have not arrived."""
+    return drift(shift=0.2)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +59,10 @@ def one_quantity(rhat=1.0, shift=0.0, growth=0.0, error=0.02, starts="q"):
     [
         (one_quantity(), "vi", "vi"),  # nothing moves: right under a bad joint
         (one_quantity(growth=0.5), "vi", "neither"),
-        (one_quantity(shift=0.5), "neither", "neither"),
+        (one_quantity(growth=0.07), "vi", "vi"),
+        (one_quantity(growth=0.08), "vi", "neither"),  # 10%, or more, is within its error
+        (one_quantity(shift=0.5), "neither", "vi"),
+        (one_quantity(shift=0.5, settling=moving()), "neither", "neither"),
         (one_quantity(shift=0.5, growth=0.5), "neither", "neither"),  # as down a funnel
         (one_quantity(shift=0.5, growth=0.5, rhat=1.3), "neither", "neither"),
         (one_quantity(shift=0.05, growth=0.05, rhat=2.0), "neither", "neither"),  # a way to go
@@ -71,6 +87,19 @@ def test_chains_that_leave_weighted_draws_overrule_them():
     assert choose_sd(known(chains=wider))[1] == "neither"
 
 
+@pytest.mark.parametrize("khat", [0.69, 0.71, 2.0, np.nan])
+def test_chains_from_weighted_draws_confirm_what_khat_leaves_open(khat):
+    """Chains that leave plain draws of q do not vouch for these, nor for weights that fail."""
+    left = drift(shift=0.5, growth=0.5)
+    for starts in ("weighted", "q"):
+        chains = chains_of(drift() if starts == "weighted" else left, left, starts=starts)
+        witnesses = known(khat=khat, khat_sd=khat, shift=0.3, growth=0.3, chains=chains)
+        expected = "psis" if starts == "weighted" or khat < 0.7 else "neither"
+        assert (choose_mean(witnesses)[1], choose_sd(witnesses)[1]) == (expected, expected)
+        unable = replace(witnesses, weights_work=False)
+        assert (choose_mean(unable)[1], choose_sd(unable)[1]) == ("neither", "neither")
+
+
 def test_the_weaker_of_two_claims_less():
     ordered = ("neither", "psis", "vi")
     for i, one in enumerate(ordered):
@@ -78,8 +107,65 @@ def test_the_weaker_of_two_claims_less():
             assert weaker(one, other) == ordered[min(i, j)]
 
 
-def test_where_one_mean_moves_others_may_follow():
-    """As down a funnel, where what depends on tau moves later than tau."""
-    moving, still = one_quantity(shift=0.5), one_quantity()
-    assert choose_mean(known(weights_work=False, chains=still)) == ["vi", "vi"]
-    assert choose_mean(known(weights_work=False, chains=moving)) == ["neither", "neither"]
+@pytest.mark.parametrize(
+    ("changes", "others"),
+    [
+        ({}, "vi"),
+        ({"settling": drift(shift=SETTLED - 0.01)}, "vi"),
+        ({"settling": drift(shift=SETTLED + 0.02)}, "neither"),
+        ({"settling": drift(shift=-SETTLED - 0.02)}, "neither"),
+        ({"settling": drift(growth=SETTLED + 0.02)}, "neither"),
+        ({"settling": drift(shift=SETTLED + 0.02, error=0.03)}, "vi"),
+        ({"num_steps": ENOUGH_STEPS}, "vi"),
+        ({"num_steps": ENOUGH_STEPS - 1}, "neither"),
+        ({"from_q": drift(shift=0.5, growth=0.09)}, "vi"),
+        ({"from_q": drift(shift=0.5, growth=-0.5)}, "vi"),
+        ({"from_q": drift(shift=0.5, growth=0.11)}, "neither"),
+    ],
+)
+def test_where_one_mean_moves_chains_vouch_for_others_if_they_have_arrived(changes, others):
+    """Down a funnel they have not, and what depends on tau moves later than tau."""
+    errors = drift(shift=0.5, error=0.01)
+    chains = replace(chains_of(errors, starts="q"), **({"settling": drift(error=0.01)} | changes))
+    assert choose_mean(known(weights_work=False, chains=chains)) == [others, "neither"]
+
+
+@pytest.mark.parametrize(
+    ("witnesses", "sd"),
+    [
+        (known(growth=0.12, error=0.01), "vi"),
+        (known(growth=0.13, error=0.01), "neither"),
+        (known(growth=-0.5, error=0.05), "neither"),
+        (known(growth=-0.5, error=0.2), "vi"),
+        (known(growth=-0.5, error=np.nan), "vi"),
+        (known(joint_khat=1.1, effective=ANOTHER_PART / 2), "vi"),
+        (known(joint_khat=0.9, effective=2 * ANOTHER_PART), "vi"),
+        (known(joint_khat=1.1, effective=2 * ANOTHER_PART), "neither"),  # two populations
+        (known(joint_khat=np.nan, effective=np.nan), "vi"),
+    ],
+)
+def test_an_sd_that_chains_find_must_not_be_contradicted_by_weights(witnesses, sd):
+    """As where wide and narrow parts have one centre, and chains stay in one of them."""
+    under = replace(witnesses, weights_work=False, chains=one_quantity())
+    assert choose_sd(under)[1] == sd
+    assert choose_mean(under)[1] == "vi"
+
+
+def test_a_level_follows_from_what_may_be_used():
+    names, low, high = ("a", "b", "c"), np.array([0.3, 0.3, 0.3]), np.array([0.3, 0.8, 0.9])
+
+    def found(means, sds, khats=(low, high)):
+        return evidence_of_estimates(names, means, sds, khats, 0.7)
+
+    assert found(["vi", "psis", "vi"], ["vi", "psis", "vi"]) == []
+    (sds,) = found(["vi"] * 3, ["vi", "neither", "neither"])
+    assert sds.sentence == (
+        "The approximation is usable in part only: the weights do not correct the sd of c (its own "
+        "khat of 0.90 is not below 0.70), and 1 more estimate."
+    )
+    assert sds.hint.startswith("All means can be used, and sds where")
+    (mean,) = found(["vi", "neither", "vi"], ["vi"] * 3)
+    assert "the mean of b (short chains contradict it)." in mean.sentence
+    assert mean.hint.startswith("2 of 3 means can be used")
+    (unknown,) = found(["neither"] * 3, ["vi"] * 3, (np.array([0.9, np.nan, 0.3]), high))
+    assert "the mean of b (which has no khat of its own), and 2 more estimates." in unknown.sentence

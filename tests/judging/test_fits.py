@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.judging.situations import ended, pooled, psis_of_shape, searched
-from vicheck.judging import judge_check
+from vicheck.judging import evidence_of_estimates, judge_check
 from vicheck.results.status import FitStatus
 from vicheck.stats.differences import Difference
 
@@ -149,10 +149,25 @@ def test_a_q_that_only_its_weights_make_right_is_usable_not_good(shift, growth, 
 
 def test_corrections_within_their_error_or_small_are_none():
     corrections = {
-        "small": Difference(0.09, 0.001, 0.09, 0.001),
-        "noisy": Difference(0.3, 0.1, -0.3, 0.1),
+        "small": Difference(0.099, 0.001, 0.099, 0.001),
+        "noisy": Difference(0.29, 0.1, -0.29, 0.1),
     }
     assert judge_check(measured(), {}, None, None, corrections=corrections).level == "good"
+
+
+def test_a_correction_beyond_its_limit_counts_although_its_error_reaches_below():
+    """An sd that is 11% off with an error of 1% is not one that will do."""
+    for each in (Difference(0.11, 0.01, 0.0, 0.01), Difference(0.0, 0.01, 0.11, 0.01)):
+        verdict = judge_check(measured(), {}, None, None, corrections={"mu": each})
+        assert verdict.decided_by == "plain-off"
+
+
+def test_a_mean_or_sd_that_cannot_be_used_decides():
+    refused = evidence_of_estimates(("mu",), ["vi"], ["neither"], (np.ones(1), np.ones(1)), 0.7)
+    verdict = judge_check(measured(), {}, None, None, estimates=refused)
+    assert (verdict.level, verdict.decided_by) == ("unreliable", "not-all-usable")
+    assert "usable in part only: the weights do not correct the sd of mu" in str(verdict)
+    assert (str(verdict.close), str(verdict.weights_work)) == ("unknown", "no")
 
 
 def test_weights_that_leave_few_draws_are_not_usable():

@@ -24,6 +24,7 @@ from tests.judging.situations import (
 )
 from vicheck.judging import judge_check
 from vicheck.judging.findings import CATALOGUE
+from vicheck.judging.findings.plain import NotAllUsable
 from vicheck.judging.levels import LEVELS
 from vicheck.judging.questions import QUESTIONS
 from vicheck.remedies.situations import UNSETTLED
@@ -189,6 +190,8 @@ def every_verdict():
     good = psis_of_shape(0.3, 100_000)
     yield judge_check(good, {}, None, None, corrections=off)
     yield judge_check(replace(good, ess=9.0), {}, None, None)
+    refused = [NotAllUsable("mu", "sd", 0.9, 0.7, 0, 1, 3)]
+    yield judge_check(good, {}, None, None, estimates=refused)
     yield judge_check(good, {1000: 4.2, 100_000: 0.3}, stan, None)
     yield from (judge_check(result, {}, None, None) for result in not_pareto().values())
     yield from (judge_check(good, {}, None, None, screening=x) for x in screenings().values())

@@ -5,7 +5,15 @@ import pytest
 from scipy import stats
 
 from vicheck.stats import drift as drift_module
-from vicheck.stats.drift import Known, Watched, adjusted_beyond, drift_between, memory
+from vicheck.stats.drift import (
+    Known,
+    Watched,
+    adjusted_beyond,
+    drift_between,
+    memory,
+    settling,
+)
+from vicheck.stats.stretches import Stretch
 
 TAILS = {
     "normal": stats.norm(),
@@ -27,7 +35,20 @@ def chains(rng, marginal, count, width, memory, steps=6, shift=0.0, growth=0.0):
     for _ in range(steps):
         now = np.where(rng.random((count, width)) < memory, now, draws())
         late.append(now * np.exp(growth) + shift)
-    return Watched(starts, late[-1], np.mean(late, axis=0))
+    return watched_of(starts, np.array(late))
+
+
+def watched_of(starts, late):
+    """Return what is watched of chains with these last steps."""
+    with np.errstate(invalid="ignore"):
+        spreads = np.square(late - late.mean(axis=(0, 1))).mean(axis=0)
+    return Watched(starts, late[-1], late.mean(axis=0), spreads)
+
+
+def known(mean, error=0.0, variance=1.0, variance_error=0.0):
+    """Return what is known of the draws that starts come from: as much of each quantity."""
+    mean = np.asarray(mean, float)
+    return Known(mean, *(np.full(mean.shape, each) for each in (error, variance, variance_error)))
 
 
 @pytest.mark.parametrize("memory", [0.0, 0.9])
@@ -35,7 +56,7 @@ def test_sizes_and_errors_are_those_of_many_repetitions(memory):
     """Columns are independent repetitions: their spread is what errors should say."""
     rng = np.random.default_rng(1)
     watched = chains(rng, stats.norm(), 512, 400, memory, shift=0.3, growth=np.log(1.5))
-    found = drift_between(watched, Known(np.zeros(400), np.zeros(400)))
+    found = drift_between(watched, known(np.zeros(400)))
     assert found.shift.mean() == pytest.approx(0.3 / 1.5, abs=0.01)
     assert found.growth.mean() == pytest.approx(np.log(1.5), abs=0.01)
     for size, error in ((found.shift, found.shift_error), (found.growth, found.growth_error)):
@@ -47,10 +68,10 @@ def test_the_mean_of_the_draws_that_starts_come_from_counts_as_it_is_known():
     rng = np.random.default_rng(2)
     watched = chains(rng, stats.norm(), 512, 400, 0.0)
     guessed = rng.normal(scale=0.1, size=400)
-    found = drift_between(watched, Known(guessed, np.full(400, 0.1)))
+    found = drift_between(watched, known(guessed, 0.1))
     assert found.shift_error.mean() == pytest.approx(found.shift.std(), rel=0.15)
     assert (found.shift_p > 0.01).all()
-    surer = drift_between(watched, Known(guessed, np.zeros(400)))
+    surer = drift_between(watched, known(guessed))
     assert (surer.shift_p < 0.01).any()
 
 
@@ -67,7 +88,9 @@ def test_nothing_is_found_where_nothing_has_moved(name, count):
     for _ in range(200):
         watched = chains(rng, TAILS[name], count, 5, 0.5)
         pool = TAILS[name].rvs(size=(5000, 5), random_state=rng)
-        found = drift_between(watched, Known(pool.mean(axis=0), stats.sem(pool)))
+        squares = np.square(pool - pool.mean(axis=0))
+        moments = pool.mean(axis=0), stats.sem(pool), squares.mean(axis=0), stats.sem(squares)
+        found = drift_between(watched, Known(*moments))
         both = np.concatenate([found.shift, found.growth])
         errors = np.concatenate([found.shift_error, found.growth_error])
         beyond = adjusted_beyond(both, errors, 0.1, count)
@@ -79,7 +102,7 @@ def test_nothing_is_found_where_nothing_has_moved(name, count):
 def test_a_drift_beyond_the_tolerance_is_found():
     rng = np.random.default_rng(4)
     watched = chains(rng, stats.norm(), 1024, 2, 0.3, shift=np.array([0.0, 0.2]))
-    found = drift_between(watched, Known(np.zeros(2), np.full(2, 0.003)))
+    found = drift_between(watched, known(np.zeros(2), 0.003))
     p_values = adjusted_beyond(found.shift, found.shift_error, 0.1, 1024)
     assert p_values[0] == 1.0
     assert p_values[1] < 0.01
@@ -89,8 +112,8 @@ def test_a_drift_beyond_the_tolerance_is_found():
 def test_more_starts_from_the_same_draws_are_no_more_certain():
     rng = np.random.default_rng(5)
     watched = chains(rng, stats.norm(), 256, 3, 0.5)
-    known = Known(np.zeros(3), np.zeros(3))
-    once, inflated = drift_between(watched, known), drift_between(watched, known, 2.0)
+    standard = known(np.zeros(3))
+    once, inflated = drift_between(watched, standard), drift_between(watched, standard, 2.0)
     np.testing.assert_allclose(inflated.shift_error, 2 * once.shift_error)
     np.testing.assert_allclose(inflated.growth_error, 2 * once.growth_error)
     assert np.array_equal(inflated.shift, once.shift)
@@ -102,20 +125,20 @@ def test_constants_have_not_moved_and_nothing_is_known_of_what_is_not_finite():
     starts[:, 1] = ends[:, 1] = 3.0
     starts[5, 2] = np.nan
     ends[7, 3] = np.inf
-    found = drift_between(Watched(starts, ends, ends), Known(np.array([0, 3.0, 0, 0]), np.zeros(4)))
+    found = drift_between(watched_of(starts, ends[None]), known([0, 3.0, 0, 0]))
     for each in found.to_dict().values():
         assert np.isfinite(each[0])
         assert np.isnan(each[2]), each
         assert np.isnan(each[3])
     assert (found.shift[1], found.growth[1], found.shift_p[1], found.growth_p[1]) == (0, 0, 1, 1)
-    none = drift_between(Watched(starts[:1], ends[:1], ends[:1]), Known(np.zeros(4), np.zeros(4)))
+    none = drift_between(watched_of(starts[:1], ends[None, :1]), known(np.zeros(4)))
     assert all(np.isnan(each).all() for each in none.to_dict().values())
 
 
 def test_what_ends_at_one_value_has_moved():
     starts = np.repeat([0.0, 1.0], 50)[:, None]
     ends = np.ones((100, 1))
-    found = drift_between(Watched(starts, ends, ends), Known(np.array([0.5]), np.zeros(1)))
+    found = drift_between(watched_of(starts, ends[None]), known([0.5], variance=0.25))
     assert found.shift[0] == pytest.approx(1.0)  # in sds of the starts: the ends have none
 
 
@@ -142,10 +165,46 @@ def test_nested_rhat_without_chains_and_without_movement():
 def test_blocks_of_quantities_change_nothing(monkeypatch):
     rng = np.random.default_rng(9)
     watched = chains(rng, stats.norm(), 128, 7, 0.5)
-    known = Known(np.zeros(7), np.full(7, 0.01))
-    whole, remembered = drift_between(watched, known), memory(watched.starts, watched.ends)
+    standard = known(np.zeros(7), 0.01)
+    whole, remembered = drift_between(watched, standard), memory(watched.starts, watched.ends)
     monkeypatch.setattr(drift_module, "_BLOCK", 3 * 128)
-    parts = drift_between(watched, known)
+    parts = drift_between(watched, standard)
     for one, other in zip(whole.to_dict().values(), parts.to_dict().values(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
     np.testing.assert_allclose(memory(watched.starts, watched.ends), remembered, rtol=1e-12)
+
+
+def test_growth_is_known_better_by_all_late_steps_than_by_the_last():
+    """Against all draws of q, the error is that of the late steps alone: 1 / sqrt(2 n steps)."""
+    rng = np.random.default_rng(10)
+    found = drift_between(chains(rng, stats.norm(), 512, 400, 0.0), known(np.zeros(400)))
+    assert found.growth.std() == pytest.approx(1 / np.sqrt(2 * 512 * 6), rel=0.15)
+    assert found.growth_error.mean() == pytest.approx(found.growth.std(), rel=0.15)
+    guessed = np.exp(0.1 * rng.normal(size=400))
+    unsure = known(np.zeros(400), variance=guessed**2, variance_error=0.2)
+    found = drift_between(chains(rng, stats.norm(), 512, 400, 0.0), unsure)
+    assert found.growth_error.mean() == pytest.approx(found.growth.std(), rel=0.15)
+
+
+def test_chains_settle_where_nothing_moves_from_their_middle_on():
+    rng = np.random.default_rng(11)
+    middle, late = rng.normal(size=(2, 6, 512, 400))
+
+    def between(late):
+        one, other = (watched_of(each[0], each) for each in (middle, late))
+        return settling(*(Stretch(each.averages, each.spreads) for each in (one, other)))
+
+    still, moving = between(late), between(1.5 * late + 0.3)
+    for found, shift, growth in ((still, 0.0, 0.0), (moving, 0.2, np.log(1.5))):
+        assert found.shift.mean() == pytest.approx(shift, abs=0.01)
+        assert found.growth.mean() == pytest.approx(growth, abs=0.01)
+        for size, error in ((found.shift, found.shift_error), (found.growth, found.growth_error)):
+            assert error.mean() == pytest.approx(size.std(), rel=0.15)
+    assert (still.shift_p > 0.01).all()
+    assert (moving.shift_p < 0.01).all()
+    assert (moving.growth_p < 0.01).all()
+    constant = Stretch(np.full((512, 1), 3.0), np.zeros((512, 1)))
+    for each in settling(constant, constant).to_dict().values():
+        assert each[0] in (0.0, 1.0)
+    alone = settling(*(Stretch(array[:1], array[:1]) for array in (middle[0], late[0])))
+    assert all(np.isnan(each).all() for each in alone.to_dict().values())

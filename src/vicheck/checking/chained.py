@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from vicheck.errors import ArgumentError, in_brief
 from vicheck.results.chains import ShortChains
 from vicheck.results.psis import PsisResult, PsisStatus
-from vicheck.stats.drift import Known, Watched, drift_between, memory
-from vicheck.stats.moments import means_and_errors
+from vicheck.stats.drift import Known, Watched, drift_between, memory, settling
 
 if TYPE_CHECKING:
     from vicheck.chains import Ends, Roots
@@ -42,6 +41,8 @@ Chains = bool | int | None
 Found = tuple[ShortChains | None, tuple[str, ...]]
 """The chains, where any were run, and notes on why not."""
 
+_BLOCK = 2**22
+"""Numbers that are worked on at a time."""
 LEAST_CHAINS = 32
 """With fewer, nothing is known of errors."""
 ENOUGH_EFFECTIVE = 1000
@@ -283,18 +284,17 @@ def _starts(witness: _Witness, number: int, rng: np.random.Generator) -> tuple[R
 
 def _summary(witness: _Witness, rows: Rows, weights: Floats | None, ends: Ends) -> ShortChains:
     kept = rows[ends.kept]
-    count = len(kept)
+    count, width = len(kept), witness.values.shape[1]
     starts = witness.values[kept]
     with np.errstate(all="ignore"):  # where something is not finite, nothing is known
-        size = len(witness.values)
-        of_q = of_starts = Known(*means_and_errors(witness.values, np.full(size, 1.0 / size)))
+        of_q = of_starts = _known(np.ones(len(witness.values)), witness.values)
         inflation = 1.0
         if weights is not None:
-            of_starts = Known(*means_and_errors(witness.values[: len(weights)], weights))
+            of_starts = _known(weights, witness.values[: len(weights)])
             # Chains from the same draw share their luck, and draws may count for few.
             inflation = float(np.sqrt(1.0 + count * np.square(weights).sum()))
-        start_sd, end_sd = (_sd(each) for each in (starts, ends.values))
-    watched = Watched(starts, ends.values, ends.averages)
+        end_sd = np.sqrt(ends.late.spreads.mean(axis=0)) if count else np.full(width, np.nan)
+    watched = Watched(starts, ends.values, *ends.late)
     from_starts = from_q = drift_between(watched, of_starts, inflation)
     if weights is not None:
         plain = watched._replace(starts=witness.values[:count])
@@ -309,14 +309,32 @@ def _summary(witness: _Witness, rows: Rows, weights: Floats | None, ends: Ends) 
         step_size=ends.step_size,
         acceptance=ends.acceptance,
         start_mean=of_starts.mean,
-        start_sd=start_sd,
+        start_sd=np.sqrt(of_starts.variance),
         end_mean=of_starts.mean + from_starts.shift * end_sd,
         end_sd=end_sd,
         from_starts=from_starts,
         from_q=from_q,
+        settling=settling(ends.middle, ends.late, inflation),
         rhat=memory(starts, ends.values),
     )
 
 
-def _sd(values: Floats) -> Floats:
-    return values.std(axis=0) if len(values) else np.full(values.shape[1], np.nan)
+def _known(weights: Floats, values: Floats) -> Known:
+    """Return weighted moments of draws and their errors; what has no weight counts for nothing."""
+    counts = weights > 0.0
+    weights = weights[counts] / weights.sum()
+    squared = np.square(weights)
+    width = max(1, _BLOCK // max(1, len(values)))
+    parts = []
+    for start in range(0, values.shape[1], width):
+        block = values[counts, start : start + width]
+        mean = weights @ block
+        squares = np.square(block - mean)
+        variance = weights @ squares
+        parts.append((
+            mean,
+            np.sqrt(squared @ squares),
+            variance,
+            np.sqrt(squared @ np.square(squares - variance)),
+        ))  # fmt: skip
+    return Known(*(np.concatenate(each) for each in zip(*parts, strict=True)))

@@ -9,15 +9,24 @@ from numpy.typing import NDArray
 
 from vicheck.judging import ORDER, Witnesses, choose_mean, choose_sd, weaker
 from vicheck.results.chains import ShortChains
+from vicheck.results.convergence import PooledModes
 from vicheck.results.psis import PsisResult
 from vicheck.stats.estimates import importance_log_weights, plain_log_weights
 from vicheck.stats.moments import Moments, weighted_moments
+from vicheck.stats.outer_khats import khats_further_out
 from vicheck.stats.unseen import error_with_tail
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COLUMNS", "moments_table", "unknown_moments", "with_use", "worst_first"]
+__all__ = [
+    "COLUMNS",
+    "errors_with_modes",
+    "moments_table",
+    "unknown_moments",
+    "with_use",
+    "worst_first",
+]
 
 Floats = NDArray[np.float64]
 
@@ -45,6 +54,7 @@ def moments_table(
         "psis": smoothed.log_weights,
     }
     moments = weighted_moments(values, tuple(ways.values()), log_ratios)
+    moments = _further_out(moments, values, log_ratios, smoothed)
     columns: dict[str, Floats] = {
         "mcse": _errors(moments, smoothed),
         "khat": _known(moments.khat, values, smoothed),
@@ -61,22 +71,46 @@ def moments_table(
     return pd.DataFrame(ordered, pd.Index(names))
 
 
+def errors_with_modes(
+    table: pd.DataFrame, pooled: PooledModes | None, spoilt: NDArray[np.bool_], threshold: float
+) -> Floats:
+    """Return the errors of the weighted means with what other modes do to them.
+
+    That is not chance, and the mixture of all modes knows it; where its khat is not below the
+    threshold, or there is none, errors of what other modes may spoil are infinite.
+    """
+    errors = table["mcse"].to_numpy()
+    unknown = np.where(spoilt, np.inf, errors)
+    if pooled is None or not pooled.khat < threshold:
+        return unknown
+    moved = dict(zip(pooled.names, pooled.shift * np.exp(pooled.growth), strict=True))
+    by_modes = np.array([moved.get(name, np.nan) for name in table.index]) * table["psis_sd"]
+    return np.where(np.isnan(by_modes), unknown, np.hypot(errors, by_modes))
+
+
 def with_use(
     table: pd.DataFrame,
-    threshold: float,
+    smoothed: PsisResult,
     weights_work: bool,
     spoilt: NDArray[np.bool_],
     chains: ShortChains | None,
+    growth_error: Floats,
 ) -> pd.DataFrame:
-    """Return the table with what to use of each mean and sd, and what short chains have found."""
+    """Return the table with what to use of each mean and sd, and what short chains have found.
+
+    ``growth_error`` is that of the logarithm of ``psis_sd / vi_sd``.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         growth = np.log(table["psis_sd"].to_numpy() / table["vi_sd"].to_numpy())
     known = Witnesses(
         khat=table["khat"].to_numpy(),
         khat_sd=table["khat_sd"].to_numpy(),
-        threshold=threshold,
+        threshold=smoothed.threshold,
         shift=table["shift"].to_numpy(),
         growth=growth,
+        growth_error=growth_error,
+        joint_khat=float(smoothed.weights_khat),
+        effective=float(smoothed.ess) / smoothed.num_draws,
         weights_work=weights_work,
         spoilt=spoilt,
         chains=chains,
@@ -106,6 +140,25 @@ def _known(khat: Floats, values: Floats, smoothed: PsisResult) -> Floats:
         if few and np.isfinite(column).all() and np.unique(column).size <= _FEW_VALUES:
             khat[place] = smoothed.khat
     return khat
+
+
+def _further_out(
+    moments: Moments, values: Floats, log_ratios: Floats, smoothed: PsisResult
+) -> Moments:
+    """Look further out where the weights work and the tail of a quantity may not be Pareto."""
+    high = (moments.khat >= smoothed.threshold) | (moments.khat_sd >= smoothed.threshold)
+    places = np.flatnonzero(high)
+    if not places.size or not smoothed.weights_khat < smoothed.threshold:
+        return moments
+    khat, khat_sd = moments.khat.copy(), moments.khat_sd.copy()
+    away = values[:, places] - moments.mean[-1, places]
+    known = log_ratios, smoothed.threshold
+    khat[places] = khats_further_out(khat[places], away, *known)
+    with np.errstate(under="ignore", over="ignore", invalid="ignore"):
+        squares = np.square(away)
+        squares -= np.exp(smoothed.log_weights) @ squares
+    khat_sd[places] = khats_further_out(khat_sd[places], squares, *known)
+    return moments._replace(khat=khat, khat_sd=khat_sd)
 
 
 def _errors(moments: Moments, smoothed: PsisResult) -> Floats:

@@ -2,7 +2,14 @@
 
 from vicheck.judging.calibration import judge_calibration
 from vicheck.judging.cutoffs import NO_APPROXIMATION
-from vicheck.judging.estimates import ORDER, Witnesses, choose_mean, choose_sd, weaker
+from vicheck.judging.estimates import (
+    ORDER,
+    Witnesses,
+    choose_mean,
+    choose_sd,
+    evidence_of_estimates,
+    weaker,
+)
 from vicheck.judging.fits import judge_check, spoilt_by_modes
 from vicheck.judging.psis import judge_psis
 from vicheck.judging.wording import show
@@ -13,6 +20,7 @@ __all__ = [
     "Witnesses",
     "choose_mean",
     "choose_sd",
+    "evidence_of_estimates",
     "judge_calibration",
     "judge_check",
     "judge_psis",

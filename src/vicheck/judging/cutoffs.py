@@ -14,6 +14,7 @@ from vicheck.results.status import FitStatus
 from vicheck.stats.reliability import GOOD_BELOW, USABLE_BELOW
 
 __all__ = [
+    "ANOTHER_PART",
     "CERTAINTY",
     "COARSE",
     "COPIES",
@@ -26,6 +27,7 @@ __all__ = [
     "ENOUGH_CHAINS",
     "ENOUGH_DRAWS",
     "ENOUGH_EFFECTIVE",
+    "ENOUGH_STEPS",
     "ERRORS_AWAY",
     "FULL_RUN",
     "GOOD_BELOW",
@@ -45,11 +47,13 @@ __all__ = [
     "MOST_MEMORY",
     "MOST_UNCONVERGED",
     "NO_APPROXIMATION",
+    "NO_MEAN",
     "ONE_DECIDES",
     "PLAIN_GROWTH",
     "PLAIN_SHIFT",
     "POWER",
     "REJECTED_BELOW",
+    "SETTLED",
     "SIGNIFICANT_BELOW",
     "SMALL_BIAS",
     "SMALL_GROWTH",
@@ -105,6 +109,18 @@ DRIFT_GROWTH = 0.1
 """Relative change of an sd along short chains that is tolerated."""
 ENOUGH_CHAINS = 32
 """With fewer short chains nothing is decided."""
+ENOUGH_STEPS = 8
+"""With fewer steps it cannot be seen whether short chains have arrived."""
+SETTLED = 0.05
+"""Movement of a mean, in sds, or of a log sd from the middle of chains to their end that makes no
+difference; what is within its error makes none, either."""
+NO_MEAN = 1.0
+"""khat from which on there is no mean to be estimated: theory says so of the Pareto tail."""
+ANOTHER_PART = 0.01
+"""Share of effective draws that is too large for a khat of 1. Ratios that many small errors make
+are about log-normal: where their tail is as heavy as that, fewer than one draw in a thousand
+counts. More of them with such a khat are two populations, q being right in one part of the
+posterior and knowing nothing of another."""
 LEAST_ACCEPTANCE = 0.2
 """Acceptance below which short chains have not gone anywhere."""
 MOST_MEMORY = 1.5

@@ -2,29 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.judging.cutoffs import (
+    ANOTHER_PART,
     DRIFT_GROWTH,
     DRIFT_SHIFT,
     ENOUGH_CHAINS,
+    ENOUGH_STEPS,
+    ERRORS_AWAY,
     LEAST_ACCEPTANCE,
+    NO_MEAN,
+    SETTLED,
     SMALL_GROWTH,
     SMALL_SHIFT,
 )
+from vicheck.judging.findings import Evidence
+from vicheck.judging.findings.plain import NotAllUsable
 from vicheck.results.chains import Drift, ShortChains
 
-__all__ = ["ORDER", "Use", "Witnesses", "choose_mean", "choose_sd", "weaker"]
+__all__ = [
+    "ORDER",
+    "Use",
+    "Witnesses",
+    "choose_mean",
+    "choose_sd",
+    "evidence_of_estimates",
+    "weaker",
+]
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 Use = Literal["vi", "psis", "neither"]
 
 ORDER: dict[str, int] = {"neither": 0, "psis": 1, "vi": 2}
 """From nothing to the plain estimate."""
+
+
+_TOLERANCE = float(np.log1p(DRIFT_GROWTH))
+"""Growth of a log sd along chains that is tolerated."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +61,14 @@ class Witnesses:
     """By which the weights correct the mean, in sds."""
     growth: Floats
     """By which they correct the log sd."""
+    growth_error: Floats
+    """NaN where it is not known."""
+    joint_khat: float
+    effective: float
+    """Share of the draws that count after weighting."""
     weights_work: bool
     """Whether the joint khat, the effective draws and the draws themselves allow for weights."""
-    spoilt: NDArray[np.bool_]
+    spoilt: Bools
     """Whether another mode changes a quantity, or may do so."""
     chains: ShortChains | None
 
@@ -51,22 +77,26 @@ def choose_mean(known: Witnesses) -> list[Use]:
     """Choose an estimate of each mean.
 
     Where the weights work, jointly and for this quantity, the weighted mean is right, and the plain
-    one will do when both agree. Elsewhere only short chains can tell: when they stay where q is,
-    its mean is right under a bad joint. When the mean of anything moves, nothing is known but a
-    bound of its error: in a funnel chains move on and on, and what depends on tau follows later.
+    one will do when both agree. If its own khat is not low enough, chains from weighted draws that
+    stay where these are say the same. Elsewhere only chains from q can tell: when they stay, its
+    mean is right under a bad joint. Where they have left q in the mean of anything else, they are
+    believed only if they have arrived (`_have_arrived`): in a funnel they move on and on, and what
+    depends on tau follows later.
     """
-    weighted = known.weights_work & (known.khat < known.threshold)
-    return _choose(known, weighted, np.abs(known.shift) < SMALL_SHIFT, of_sd=False)
+    seen = _by_chains(known, of_sd=False)
+    return _choose(known, known.khat, np.abs(known.shift) < SMALL_SHIFT, seen)
 
 
 def choose_sd(known: Witnesses) -> list[Use]:
     """Choose an estimate of each sd, likewise, by the khat of its own.
 
-    Chains stay only if no sd of anything has grown or shrunk. Their own sds are never recommended:
-    along a ridge or into heavy tails they grow on and on, whatever R-hat says.
+    Chains from q vouch for its sds only if nothing says that they see a part of the posterior: the
+    weights, as bad as they are, must not contradict them, and must not be of two populations. Their
+    own sds are never recommended: along a ridge or into heavy tails they grow on and on, whatever
+    R-hat says.
     """
-    weighted = known.weights_work & (known.khat_sd < known.threshold)
-    return _choose(known, weighted, ~(np.abs(known.growth) >= SMALL_GROWTH), of_sd=True)
+    seen = _by_chains(known, of_sd=True)
+    return _choose(known, known.khat_sd, ~(np.abs(known.growth) >= SMALL_GROWTH), seen)
 
 
 def weaker(one: Use, other: Use) -> Use:
@@ -74,47 +104,124 @@ def weaker(one: Use, other: Use) -> Use:
     return min(one, other, key=ORDER.__getitem__)
 
 
-def _choose(
-    known: Witnesses, weighted: NDArray[np.bool_], agree: NDArray[np.bool_], of_sd: bool
-) -> list[Use]:
-    stay, contradict = _by_chains(known.chains, len(known.khat), of_sd)
-    trusted = weighted & ~contradict
+def evidence_of_estimates(
+    names: Sequence[str],
+    means: Sequence[str],
+    sds: Sequence[str],
+    khats: tuple[Floats, Floats],
+    threshold: float,
+) -> list[Evidence]:
+    """Say whether the weights fail for single quantities, though they work for the joint.
+
+    A level promises all of the numbers, so it follows from the table of what may be used of each.
+
+    Parameters
+    ----------
+    names
+        The quantities.
+    means, sds
+        What may be used of each.
+    khats
+        Those that govern the means, and those that govern the sds.
+    threshold
+        Below which they must lie.
+    """
+    refused = np.array([means, sds]) == "neither"
+    if not refused.any():
+        return []
+    sizes = np.where(refused, np.nan_to_num(np.stack(khats), nan=np.inf), -np.inf)
+    of_sd, worst = divmod(int(sizes.argmax()), len(names))
+    which, khat = ("sd" if of_sd else "mean"), float(khats[of_sd][worst])
+    num_means, num_sds = (int(each.sum()) for each in refused)
+    numbers = khat, threshold, num_means, num_sds, len(names)
+    return [NotAllUsable(names[worst], which, *numbers)]
+
+
+class _Seen(NamedTuple):
+    """What chains say of each quantity."""
+
+    stay: Bools
+    """They stay with q, and there is nothing to say that they see a part only."""
+    confirm: Bools
+    """They stay with the weighted draws they began at."""
+    contradict: Bools
+    """They leave the weighted draws they began at."""
+
+
+def _choose(known: Witnesses, khat: Floats, agree: Bools, seen: _Seen) -> list[Use]:
+    low = known.weights_work & (khat < known.threshold)
+    weighted = (low | known.weights_work & seen.confirm) & ~seen.contradict
     chosen = np.select(
-        [known.spoilt, trusted & agree, trusted, ~weighted & stay],
+        [known.spoilt, weighted & agree, weighted, ~low & seen.stay],
         ["neither", "vi", "psis", "vi"],
         "neither",
     )
     return list(chosen.tolist())
 
 
-def _by_chains(
-    chains: ShortChains | None, count: int, of_sd: bool
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Say where chains stay with q, and where they contradict the weights."""
-    no = np.zeros(count, bool)
+def _by_chains(known: Witnesses, of_sd: bool) -> _Seen:
+    chains, no = known.chains, np.zeros(len(known.khat), bool)
     if chains is None or chains.num_chains < ENOUGH_CHAINS:
-        return no, no
+        return _Seen(no, no, no)
     if not chains.acceptance >= LEAST_ACCEPTANCE:
-        return no, no
-    tolerance = np.log1p(DRIFT_GROWTH) if of_sd else DRIFT_SHIFT
-    size, error = _projected(chains.from_q, chains.rhat, of_sd)
-    with np.errstate(invalid="ignore"):
-        stay = (size <= tolerance) & (size + error <= 1.5 * tolerance)
-    if _still_move(chains, of_sd=False) or (of_sd and _still_move(chains, of_sd=True)):
-        stay = no
-    contradict = no
+        return _Seen(no, no, no)
+    still, confirm, contradict = _stays(chains.from_q, chains.rhat, of_sd), no, no
+    moved = _has_moved(chains.from_q, chains.rhat, of_sd=False).any()
+    if of_sd:
+        moved = moved or _has_moved(chains.from_q, chains.rhat, of_sd=True).any()
+        still = still & ~_weights_contradict(known)
+    if moved and not _have_arrived(chains):
+        still = no
     if chains.starts == "weighted":
-        size, error = _projected(chains.from_starts, chains.rhat, of_sd)
-        contradict = np.asarray(size - 3.0 * error > tolerance)
-    return stay, contradict
+        confirm = _stays(chains.from_starts, chains.rhat, of_sd)
+        contradict = _has_moved(chains.from_starts, chains.rhat, of_sd)
+    return _Seen(still, confirm, contradict)
 
 
-def _still_move(chains: ShortChains, of_sd: bool) -> bool:
-    """Whether the mean, or sd, of something has left q for sure, so that others may follow."""
-    size, error = _projected(chains.from_q, chains.rhat, of_sd)
-    tolerance = np.log1p(DRIFT_GROWTH) if of_sd else DRIFT_SHIFT
+def _weights_contradict(known: Witnesses) -> Bools:
+    """Say of which sds that chains find in q even bad weights say that they are wrong.
+
+    Where two parts of the posterior have the same centre, as wide and narrow components have, no
+    mean moves and chains stay in the part where they began.
+    """
+    if known.joint_khat >= NO_MEAN and known.effective > ANOTHER_PART:
+        return np.ones(len(known.khat), bool)
     with np.errstate(invalid="ignore"):
-        return bool((size - 3.0 * error > tolerance).any())
+        return np.abs(known.growth) - ERRORS_AWAY * known.growth_error > _TOLERANCE
+
+
+def _have_arrived(chains: ShortChains) -> bool:
+    """Whether chains that have left q are where they would stay.
+
+    Nothing moves any more from their middle to their end; and what has moved began at least as wide
+    as it ended. Starts that are too narrow are no test: chains that spread into the neck of a
+    funnel can seem to stand still.
+    """
+    if chains.num_steps < ENOUGH_STEPS:
+        return False
+    late, began = chains.settling, chains.from_q
+    with np.errstate(invalid="ignore"):
+        moving = (np.abs(late.shift) > np.maximum(SETTLED, ERRORS_AWAY * late.shift_error)) | (
+            np.abs(late.growth) > np.maximum(SETTLED, ERRORS_AWAY * late.growth_error)
+        )
+        narrow = began.growth > _TOLERANCE
+    return not (moving | _has_moved(began, chains.rhat, of_sd=False) & narrow).any()
+
+
+def _stays(drift: Drift, rhat: Floats, of_sd: bool) -> Bools:
+    """Say what is right as far as chains see: an sd for sure, a mean more likely than not."""
+    size, error = _projected(drift, rhat, of_sd)
+    with np.errstate(invalid="ignore"):
+        if of_sd:
+            return np.asarray(size + error <= _TOLERANCE)
+        return np.asarray((size <= DRIFT_SHIFT) & (size + error <= 1.5 * DRIFT_SHIFT))
+
+
+def _has_moved(drift: Drift, rhat: Floats, of_sd: bool) -> Bools:
+    """Say what is off for sure."""
+    size, error = _projected(drift, rhat, of_sd)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(size - ERRORS_AWAY * error > (_TOLERANCE if of_sd else DRIFT_SHIFT))
 
 
 def _projected(drift: Drift, rhat: Floats, of_sd: bool) -> tuple[Floats, Floats]:

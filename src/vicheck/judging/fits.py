@@ -83,14 +83,16 @@ def judge_check(
     corrections: Mapping[str, Difference] | None = None,
     screening: Screening | None = None,
     chains: ShortChains | None = None,
+    estimates: Sequence[Evidence] = (),
 ) -> Verdict:
     """Turn everything a check has found into a verdict.
 
     The level is that of khat (see `judge_psis`), but ``unreliable`` when the fit is no
     approximation of anything, or when another mode, which khat cannot see, holds part of the
-    posterior, or when short chains leave its weighted draws; and no better than ``usable`` when
-    they leave plain ones. What to do depends on whether the fit has converged: if not, keep
-    optimising; if it has, change the family or the parametrization.
+    posterior, or when short chains leave its weighted draws, or when a mean or an sd cannot be
+    used; and no better than ``usable`` when chains leave plain draws. What to do depends on whether
+    the fit has converged: if not, keep optimising; if it has, change the family or the
+    parametrization.
 
     Parameters
     ----------
@@ -111,12 +113,15 @@ def judge_check(
         What was seen of the draws themselves.
     chains
         Where short chains have led, if any were run.
+    estimates
+        What `evidence_of_estimates` says of the means and sds of single quantities.
     """
     modes = _modes(pooled, search, result.threshold)
     evidence = [
         *_told_where(evidence_of_ratios(result), search, modes),
         *evidence_of_draws(screening),
         *_plain(result, corrections or {}),
+        *estimates,
         *([] if result.tail_fits is not None else _growth(khat_growth)),
         *modes,
         *evidence_of_chains(chains),
@@ -211,9 +216,9 @@ def _plain(result: PsisResult, corrections: Mapping[str, Difference]) -> list[Ev
         return [FewEffectiveDraws(ess, result.num_draws)]
 
     def excess(one: Difference) -> float:
-        """Return by what factor a correction is too large, beyond its error."""
-        mean = (abs(one.shift) - ERRORS_AWAY * one.shift_error) / PLAIN_SHIFT
-        sd = (abs(one.growth) - ERRORS_AWAY * one.growth_error) / PLAIN_GROWTH
+        """Return by what factor a correction that is no chance is too large."""
+        mean = abs(one.shift) / PLAIN_SHIFT * (abs(one.shift) > ERRORS_AWAY * one.shift_error)
+        sd = abs(one.growth) / PLAIN_GROWTH * (abs(one.growth) > ERRORS_AWAY * one.growth_error)
         return max(0.0 if math.isnan(each) else each for each in (mean, sd))
 
     worst = max(corrections, key=lambda name: excess(corrections[name]), default="")

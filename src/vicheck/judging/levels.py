@@ -28,6 +28,8 @@ LEVELS: dict[str, Level] = {
     "ratios-too-coarse": "none",
     "few-effective-draws": "unreliable",
     "chains-drift-weighted": "unreliable",
+    # What the table of estimates refuses the level cannot promise.
+    "not-all-usable": "unreliable",
     "not-pareto": "usable",
     "khat-usable": "usable",
     "plain-off": "usable",

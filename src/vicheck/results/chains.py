@@ -26,7 +26,7 @@ class Drift(Record):
     shift_p: Floats
     """Of the hypothesis that the mean has not moved at all, adjusted for the number of tests."""
     growth: Floats
-    """By how much the log sd is larger at the ends."""
+    """By how much the log sd is larger at the ends, over the same steps and draws."""
     growth_error: Floats
     growth_p: Floats
     """Of the hypothesis that the spread has not changed at all, adjusted likewise."""
@@ -61,15 +61,17 @@ class ShortChains(Record):
     start_mean: Floats
     """Over all draws that starts were taken from, weighted where these are."""
     start_sd: Floats
-    """Over the starts."""
+    """Over the same draws."""
     end_mean: Floats
     """Over the last quarter of the steps, without what chance has put into the starts."""
     end_sd: Floats
-    """Over the ends."""
+    """Over the last quarter of the steps."""
     from_starts: Drift
     """From the starts of the chains to their ends: what is wrong with the draws they began at."""
     from_q: Drift
     """From plain draws of q to the same ends: the same, where chains began at these."""
+    settling: Drift
+    """From the middle of the chains to their last quarter: nothing moves once they have arrived."""
     rhat: Floats
     """Nested R-hat of each quantity: how much the ends still depend on where the chains began. See
     `vicheck.stats.drift.memory`."""
@@ -78,7 +80,7 @@ class ShortChains(Record):
         """Whether all arrays are of quantities with these names."""
         arrays = [
             value
-            for record in (self, self.from_starts, self.from_q)
+            for record in (self, self.from_starts, self.from_q, self.settling)
             for value in vars(record).values()
             if isinstance(value, np.ndarray)
         ]

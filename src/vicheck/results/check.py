@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -99,23 +100,45 @@ class Check:
     @cached_property
     def verdict(self) -> Verdict:
         """The findings and their summary; ``str`` gives the sentence."""
-        from vicheck.judging import judge_check
-        from vicheck.stats.differences import differences
+        from vicheck.judging import evidence_of_estimates
 
-        corrections = {}
-        if len(self.values) and self.psis.khat < self.psis.threshold:
-            corrected = differences(self.values, self.kept_log_weights)
-            corrections = dict(zip(self.names, corrected, strict=True))
+        judged = self._judged_by_ratios
+        if judged.level not in ("good", "usable") or not len(self.values):
+            return judged
+        table = self._estimates
+        khats = table["khat"].to_numpy(), table["khat_sd"].to_numpy()
+        refused = evidence_of_estimates(
+            self.names, table["use_mean"], table["use_sd"], khats, self.psis.threshold
+        )
+        return self._judged(refused) if refused else judged
+
+    @cached_property
+    def _judged_by_ratios(self) -> Verdict:
+        """The verdict before single quantities are looked at."""
+        return self._judged(())
+
+    def _judged(self, estimates: Sequence[Any]) -> Verdict:
+        from vicheck.judging import judge_check
+
+        known = len(self.values) and self.psis.khat < self.psis.threshold
         return judge_check(
             self.psis,
             self.khat_growth,
             self.convergence,
             self.pooled,
             self.modes,
-            corrections=corrections,
+            corrections=dict(zip(self.names, self._corrections, strict=True)) if known else {},
             screening=self.screening,
             chains=self.chains,
+            estimates=estimates,
         )
+
+    @cached_property
+    def _corrections(self) -> list[Any]:
+        """By how much the weights correct each quantity."""
+        from vicheck.stats.differences import differences
+
+        return list(differences(self.values, self.kept_log_weights)) if len(self.values) else []
 
     @cached_property
     def screening(self) -> Screening:
@@ -150,7 +173,8 @@ class Check:
         """Mean and sd of every quantity by VI, IS and PSIS, its khat, and which to use.
 
         One row for each quantity. ``mcse`` is the error of ``psis_mean``, with an allowance for
-        what no draw has seen, and infinite where ``khat`` is 1 or more; ``shift`` is PSIS minus VI
+        what no draw has seen and with what other modes do to it, and infinite where that is not
+        known or ``khat`` is 1 or more; ``shift`` is PSIS minus VI
         in sds of the posterior, ``khat`` governs the error of this quantity's weighted mean and
         ``khat_sd`` that of its weighted sd. ``use_mean`` and ``use_sd`` say which estimate may be
         used: "vi", "psis" or "neither"; ``use`` is the weaker of the two. Where
@@ -162,18 +186,11 @@ class Check:
         (`Fit.linear_response`), NaN where the fit is not at an optimum. Computed when first asked
         for.
         """
-        from vicheck.checking.moments import moments_table, unknown_moments, with_use
-        from vicheck.judging import spoilt_by_modes
-
         if not len(self.values):
+            from vicheck.checking.moments import unknown_moments
+
             return unknown_moments(self.names)
-        log_ratios = self.log_ratios[: len(self.values)]
-        table = moments_table(self.values, log_ratios, self._psis_of_kept, self.names)
-        spoilt = spoilt_by_modes(self.names, self.pooled, self.modes, self.psis.threshold)
-        if np.isnan(self.kept_log_weights).any():  # the density is not a number somewhere
-            spoilt[:] = True
-        weights_work = self.verdict.weights_work.value == "yes"
-        table = with_use(table, self.psis.threshold, weights_work, spoilt, self.chains)
+        table = self._estimates.copy()
         for name, column in self.extra.items():
             table[name] = [column.get(row, np.nan) for row in table.index]
             if name == "ref_sd":  # the errors of the means, in sds of the reference
@@ -181,6 +198,24 @@ class Check:
                     difference = table[f"{way}_mean"] - table["ref_mean"]
                     table[f"{way}_error"] = difference / table["ref_sd"]
         return table
+
+    @cached_property
+    def _estimates(self) -> pd.DataFrame:
+        """The table of moments without what a reference adds to it."""
+        from vicheck.checking.moments import errors_with_modes, moments_table, with_use
+        from vicheck.judging import spoilt_by_modes
+
+        log_ratios = self.log_ratios[: len(self.values)]
+        table = moments_table(self.values, log_ratios, self._psis_of_kept, self.names)
+        spoilt = spoilt_by_modes(self.names, self.pooled, self.modes, self.psis.threshold)
+        if np.isnan(self.kept_log_weights).any():  # the density is not a number somewhere
+            spoilt[:] = True
+        table["mcse"] = errors_with_modes(table, self.pooled, spoilt, self.psis.threshold)
+        weights_work = self._judged_by_ratios.weights_work.value == "yes"
+        growth_error = np.full(len(self.names), np.nan)
+        if self.chains is not None:  # who else would contradict the weights?
+            growth_error = np.array([each.growth_error for each in self._corrections])
+        return with_use(table, self.psis, weights_work, spoilt, self.chains, growth_error)
 
     @property
     def worst_first(self) -> pd.DataFrame:

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from vicheck.results.chains import Drift
 from vicheck.stats.multiplicity import holm
+from vicheck.stats.stretches import Stretch
 
-__all__ = ["Known", "Watched", "adjusted_beyond", "drift_between", "memory"]
+__all__ = ["Known", "Watched", "adjusted_beyond", "drift_between", "memory", "settling"]
 
 Floats = NDArray[np.float64]
 
@@ -27,6 +28,8 @@ class Watched(NamedTuple):
     ends: Floats
     averages: Floats
     """Over the last few steps of each chain."""
+    spreads: Floats
+    """Squared deviations from the mean of all chains, averaged likewise."""
 
 
 class Known(NamedTuple):
@@ -36,22 +39,23 @@ class Known(NamedTuple):
     """Of each quantity, over all of them."""
     error: Floats
     """Standard error of that mean: where tails are heavy, one draw can make both."""
+    variance: Floats
+    variance_error: Floats
 
 
 def drift_between(watched: Watched, known: Known, inflation: float = 1.0) -> Drift:
     """Compare chains at their starts and towards their ends, chain by chain.
 
     Chains are independent, and start and end of one are not: errors come from differences within
-    chains. For the means these are regressions, because the mean of the draws that starts were
-    taken from is known much better than that of the starts. With e the average over the last steps
-    of a chain, a its start, and b the slope of e on a, the shift is ``mean(e) - mean - b (mean(a) -
-    mean)``: the paired difference where nothing is forgotten (b = 1), and that of two means where
-    everything is (b = 0).
+    chains. These are regressions, because the mean and the variance of the draws that starts were
+    taken from are known much better than those of the starts. With e the average over the last
+    steps of a chain, a its start, and b the slope of e on a, the shift is ``mean(e) - mean - b
+    (mean(a) - mean)``: the paired difference where nothing is forgotten (b = 1), and that of two
+    means where everything is (b = 0). For the variance, e and a are squared deviations.
 
-    Sds are those of starts and ends, without averages: if starts are draws from what the chains
-    leave as it is, both can be exchanged, and growth has a symmetric distribution whatever the
-    tails. Its error by the delta method is too small where they are heavy, so its p-value is that
-    of logarithms of deviations from the common median.
+    Errors by the delta method are too small where tails are heavy, so the p-value of growth is
+    that of logarithms of deviations from the common median, at starts and ends: if starts are draws
+    from what the chains leave as it is, both can be exchanged, whatever the tails.
 
     Parameters
     ----------
@@ -72,7 +76,9 @@ def drift_between(watched: Watched, known: Known, inflation: float = 1.0) -> Dri
     --------
     >>> rng = np.random.default_rng(1)
     >>> starts, ends = rng.normal(size=(1000, 1)), rng.normal(0.5, 2.0, (1000, 1))
-    >>> found = drift_between(Watched(starts, ends, ends), Known(np.zeros(1), np.zeros(1)))
+    >>> watched = Watched(starts, ends, ends, (ends - ends.mean(axis=0)) ** 2)
+    >>> standard = Known(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1))
+    >>> found = drift_between(watched, standard)
     >>> bool(abs(found.shift[0] - 0.25) < 3 * found.shift_error[0] < 0.12)
     True
     >>> bool(abs(found.growth[0] - np.log(2)) < 3 * found.growth_error[0] < 0.1)
@@ -84,7 +90,7 @@ def drift_between(watched: Watched, known: Known, inflation: float = 1.0) -> Dri
     blocks = [
         _of_block(
             Watched(*(each[:, some] for each in watched)),
-            Known(known.mean[some], known.error[some]),
+            Known(*(each[some] for each in known)),
             inflation,
         )
         for some in _blocks(width, count)
@@ -96,28 +102,30 @@ def drift_between(watched: Watched, known: Known, inflation: float = 1.0) -> Dri
 
 def _of_block(watched: Watched, known: Known, inflation: float) -> Floats:
     """Return shift and growth, each with its error and Student's t, shape ``(6, Q)``."""
-    starts, ends, averages = watched
+    starts, ends, averages, spreads = watched
     with np.errstate(all="ignore"):
-        before, after = starts - starts.mean(axis=0), ends - ends.mean(axis=0)
-        variance, new_variance = np.square(before).mean(axis=0), np.square(after).mean(axis=0)
-        sd = np.sqrt(np.where(new_variance > 0.0, new_variance, variance))
-        # What each chain contributes to the errors of the log sds.
-        of_sd, of_new_sd = (
-            0.5 * (np.square(each) / square - 1.0)
-            for each, square in ((before, variance), (after, new_variance))
+        before, variance = starts - starts.mean(axis=0), spreads.mean(axis=0)
+        sd = np.sqrt(np.where(variance > 0.0, variance, known.variance))
+
+        squares = np.square(starts - known.mean)
+        slope = _slope(spreads, squares)
+        by_chance = slope * (squares.mean(axis=0) - known.variance)
+        new_variance = np.where(by_chance < variance, variance - by_chance, variance)
+        growth = 0.5 * np.log(new_variance / known.variance)
+        growth_error = 0.5 * np.hypot(
+            inflation * _error(spreads - slope * squares) / new_variance,
+            (1.0 - slope) * known.variance_error / known.variance,
         )
-        growth = 0.5 * np.log(new_variance / variance)
-        growth_error = inflation * _error(of_new_sd - of_sd)
 
         late = averages - averages.mean(axis=0)
-        slope = np.clip((late * before).mean(axis=0) / variance, 0.0, 1.0)
-        slope = np.where(variance > 0.0, slope, 0.0)
+        slope = _slope(averages, starts)
         by_chance = slope * (starts.mean(axis=0) - known.mean)
         shift = (averages.mean(axis=0) - known.mean - by_chance) / sd
         rest = (late - slope * before) / sd
+        of_sd = 0.5 * (spreads / variance - 1.0)  # what each chain adds to the error of the log sd
         of_known = (1.0 - slope) * known.error / sd
         shift_t = shift / np.hypot(inflation * _error(rest), of_known)
-        shift_error = np.hypot(inflation * _error(rest - shift * of_new_sd), of_known)
+        shift_error = np.hypot(inflation * _error(rest - shift * of_sd), of_known)
 
         wider = _log_deviations(starts, ends)
         growth_t = wider.mean(axis=0) / (inflation * _error(wider))
@@ -126,6 +134,40 @@ def _of_block(watched: Watched, known: Known, inflation: float) -> Floats:
     found[:, (starts == starts[:1]).all(axis=0) & (ends == starts[:1]).all(axis=0)] = 0.0
     found[:, ~(np.isfinite(starts).all(axis=0) & np.isfinite(averages).all(axis=0))] = np.nan
     return found
+
+
+def _slope(late: Floats, before: Floats) -> Floats:
+    """Return the slopes of what is there late on what was there before, between 0 and 1."""
+    apart = before - before.mean(axis=0)
+    variance = np.square(apart).mean(axis=0)
+    slope = np.clip((late * apart).mean(axis=0) / variance, 0.0, 1.0)
+    return np.where(variance > 0.0, slope, 0.0)
+
+
+def settling(middle: Stretch, late: Stretch, inflation: float = 1.0) -> Drift:
+    """Return how far quantities still move from the middle of chains to their last steps.
+
+    Where chains have arrived, nothing moves any more but by chance.
+    """
+    count, width = middle.averages.shape
+    if count < 2:
+        return Drift(*np.full((6, width), np.nan))
+    with np.errstate(all="ignore"):
+        variance, new_variance = (each.spreads.mean(axis=0) for each in (middle, late))
+        sd = np.sqrt(np.where(new_variance > 0.0, new_variance, variance))
+        moved = (late.averages - middle.averages) / sd
+        wider = 0.5 * (late.spreads / new_variance - middle.spreads / variance)
+        found = [
+            moved.mean(axis=0),
+            inflation * _error(moved),
+            0.5 * np.log(new_variance / variance),
+            inflation * _error(wider),
+        ]
+        still = (variance == 0.0) & (new_variance == 0.0)
+        shift, shift_error, growth, growth_error = (np.where(still, 0.0, each) for each in found)
+        t = np.stack([shift / shift_error, growth / growth_error])
+    shift_p, growth_p = holm(_two_sided(np.where(still, 0.0, t), count))
+    return Drift(shift, shift_error, shift_p, growth, growth_error, growth_p)
 
 
 def _log_deviations(starts: Floats, ends: Floats) -> Floats:

@@ -1,14 +1,15 @@
-"""Findings on plain estimates against weighted ones: whether q itself is close to the posterior."""
+"""Findings on the estimates: whether plain or weighted ones can be used, and all of them."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from vicheck.judging.cutoffs import ENOUGH_EFFECTIVE, PLAIN_GROWTH, PLAIN_SHIFT
 from vicheck.judging.findings.evidence import Evidence
 from vicheck.judging.wording import stretch
 
-__all__ = ["FewEffectiveDraws", "PlainOff"]
+__all__ = ["FewEffectiveDraws", "NotAllUsable", "PlainOff"]
 
 
 @dataclass(frozen=True)
@@ -62,4 +63,55 @@ class FewEffectiveDraws(Evidence):
         return (
             f"The approximation is not reliable: of {self.num_draws} draws no more than "
             f"{self.ess:.0f} count after weighting, fewer than {ENOUGH_EFFECTIVE}."
+        )
+
+
+@dataclass(frozen=True)
+class NotAllUsable(Evidence):
+    """The weights work for the joint, but not for every mean and sd."""
+
+    worst: str
+    """The quantity whose khat is highest."""
+    moment: str
+    """Which of its estimates cannot be used: its mean or its sd."""
+    khat: float
+    """The one that governs this estimate."""
+    threshold: float
+    num_means: int
+    """How many means cannot be used."""
+    num_sds: int
+    """How many sds."""
+    num_quantities: int
+
+    code = "not-all-usable"
+    severity = "bad"
+
+    @property
+    def sentence(self) -> str:
+        which = f"the {self.moment} of {self.worst}"
+        if math.isnan(self.khat):
+            why = "which has no khat of its own"
+        elif self.khat < self.threshold:
+            why = "short chains contradict it"
+        else:
+            why = f"its own khat of {self.khat:.2f} is not below {self.threshold:.2f}"
+        more = self.num_means + self.num_sds - 1
+        others = f", and {more} more estimate{'s' if more > 1 else ''}" if more else ""
+        return (
+            f"The approximation is usable in part only: the weights do not correct {which} ({why})"
+            f"{others}."
+        )
+
+    @property
+    def hint(self) -> str:
+        if not self.num_means:
+            part = "All means can be used"
+        else:
+            part = (
+                f"{self.num_quantities - self.num_means} of {self.num_quantities} means can be used"
+            )
+        return (
+            f"{part}, and sds where the column `use_sd` of the table of moments says so, but no "
+            "interval of the others. For these take more draws, a family with heavier tails or "
+            "another parametrization, or use MCMC."
         )

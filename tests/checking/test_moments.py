@@ -1,0 +1,60 @@
+"""The table of moments: its errors, and that the verdict promises no more than it allows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import vicheck
+from tests.judging.situations import pooled
+from vicheck.checking.moments import errors_with_modes
+
+
+def table(*names):
+    return pd.DataFrame({"mcse": 0.01, "psis_sd": 2.0}, pd.Index(names))
+
+
+def test_errors_hold_what_other_modes_do():
+    """A mode with 30% moves the mean of mu by 3 sds of the mixture, and that of other by none."""
+    found = errors_with_modes(table("mu", "other"), pooled(0.3), np.array([True, False]), 0.7)
+    sd = 2.0 * np.sqrt(1.0 + 100.0 * 0.3 * 0.7)
+    np.testing.assert_allclose(found, [np.hypot(0.01, 3.0 * sd), 0.01])
+
+
+@pytest.mark.parametrize("modes", [None, pooled(0.3, khat=0.8), pooled(0.3, khat=np.nan)])
+def test_what_is_not_known_of_other_modes_is_an_infinite_error(modes):
+    found = errors_with_modes(table("mu", "other"), modes, np.array([True, False]), 0.7)
+    assert found.tolist() == [np.inf, 0.01]
+
+
+def test_quantities_that_a_mixture_has_not_looked_at():
+    found = errors_with_modes(table("mu", "new"), pooled(0.0), np.array([False, True]), 0.7)
+    assert found.tolist() == [0.01, np.inf]
+
+
+def given(df, sd, num_draws=50_000):
+    """Return a check of a normal q, without a model, for a t distribution."""
+    x = sd * np.random.default_rng(4).normal(size=num_draws)
+    log_p = -(df + 1) / 2 * np.log1p(x**2 / df)
+    return vicheck.check_draws(x[:, None], log_p, -(x**2) / (2.0 * sd**2))
+
+
+def test_the_verdict_promises_no_sd_that_the_table_refuses():
+    """The tails of a t(5) are too heavy for its sd, and not for its mean."""
+    refused = given(5, 1.2)
+    assert refused.khat < refused.psis.threshold
+    assert refused.moments["use_mean"].tolist() == ["vi"]
+    assert refused.moments["use_sd"].tolist() == ["neither"]
+    assert (refused.verdict.level, refused.verdict.decided_by) == ("unreliable", "not-all-usable")
+    assert "the weights do not correct the sd of" in str(refused.verdict)
+    assert refused.verdict.hint.startswith("All means can be used")
+    assert str(refused.verdict.weights_work) == "no"
+
+
+@pytest.mark.parametrize("sd", [1.2, 1.4, 1.6])
+def test_a_quantity_whose_tail_is_not_pareto_is_judged_further_out(sd):
+    """The ratios of a t(30) are bounded here; at 1.2 the khat of the usual tail is 3."""
+    fine = given(30, sd)
+    assert (fine.moments[["khat", "khat_sd"]] < 0.7).all(axis=None)
+    assert (fine.moments[["use_mean", "use_sd"]] != "neither").all(axis=None)
+    assert np.isfinite(fine.moments["mcse"]).all()
+    assert fine.verdict.level in ("good", "usable")
