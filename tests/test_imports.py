@@ -69,6 +69,7 @@ TYPES_ONLY = {
 HANDED_OVER = {
     "results/calibration.py": {"adapters", "calibration", "judging", "report", "stats"},
     "results/check.py": {"adapters", "checking", "judging", "report", "stats"},
+    "results/explanation.py": {"report"},
     "results/fit.py": {"vi"},
 }
 THIRD_PARTY = {

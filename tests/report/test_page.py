@@ -105,7 +105,7 @@ def test_the_order_is_verdict_scale_what_to_do_why_quantities_pairs_divergences(
     page = pages["funnel"]
     parts = (
         funnel.verdict.sentence, "khat, the shape of the tail", "What to do", funnel.verdict.code,
-        "Why: the ratios", "Quantities", "Where q and the posterior differ most",
+        "The ratios", "Quantities", "Where q and the posterior differ most",
         "How far apart", "How it was made",
     )  # fmt: skip
     places = [page.index(part if "(" not in part else part.split("(")[0]) for part in parts]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.errors import in_brief
-from vicheck.judging.causes import FarMode, Subject, causes_of
+from vicheck.judging.causes import FarMode, Subject, causes_of, without_cause
 from vicheck.results.explanation import Explanation
 from vicheck.stats.ratio_tail import far_region, tail_contrast, worst_pairs
 from vicheck.stats.ratio_terms import RatioTerms, ratio_terms
@@ -46,6 +46,7 @@ _MOST_PAIRED = 64
 """Coordinates among which the worst pairs are sought."""
 _STREAM = (0, 29)
 """A seed of its own: an explanation does not depend on that of the check."""
+_NO_GRADIENTS = "There are no gradients ({}): this is what draws and log ratios alone show."
 _MISSED = ("mode-missed", "modes-uncertain", "mode-beyond-reach")
 
 
@@ -92,11 +93,15 @@ def explain_check(check: Check) -> Explanation:
     pairs = worst_pairs(e, ratios, slopes, _paired(terms), tail.is_tail)
     by_cross = np.argsort(-np.abs(pairs.cross), kind="stable")
     correlated = [(int(pairs.first[i]), int(pairs.second[i])) for i in by_cross]
+    causes = causes_of(terms, subject, correlated)
+    if not causes:
+        high = bool(check.psis.khat >= check.psis.threshold)
+        notes = (*without_cause(terms.sd, high, tail.shift, material.names), *notes)
     unknown = np.full(e.shape[1], np.nan)
     score = unknown if slopes is None else np.sqrt(np.square(slopes).mean(axis=0))
     both = np.stack([pairs.first, pairs.second], axis=1).ravel()
     return Explanation(
-        causes=causes_of(terms, subject, correlated),
+        causes=causes,
         sd=terms.sd,
         num_draws=terms.num_draws,
         coordinates=material.names,
@@ -121,7 +126,7 @@ def explain_check(check: Check) -> Explanation:
 
 
 def _groups(names: tuple[str, ...]) -> Ints:
-    """Number the parameters that coordinates are elements of."""
+    """Return the number of the parameter that each coordinate is an element of."""
     sites = [name.split("[", 1)[0] for name in names]
     numbers = {site: number for number, site in enumerate(dict.fromkeys(sites))}
     return np.array([numbers[site] for site in sites], np.intp)
@@ -145,7 +150,7 @@ def _paired(terms: RatioTerms) -> Ints:
 def _material(check: Check) -> _Material:
     model, q = check.model, check.q
     if model is None:
-        note = "Without a model there are no gradients: only what draws and log ratios show is said."
+        note = _NO_GRADIENTS.format("no model")
         return _from_values(check, (note,))
     from vicheck.draws import Approximation
     from vicheck.model import double_precision
@@ -160,7 +165,7 @@ def _material(check: Check) -> _Material:
                 if check.convergence is not None:  # what was fitted has gradients
                     raise
                 why = f"the model has none ({in_brief(error)})"
-        note = f"There are no gradients ({why}): only what draws and log ratios show is said."
+        note = _NO_GRADIENTS.format(why)
         return _from_draws(check, model, note)
 
 

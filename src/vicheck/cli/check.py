@@ -58,6 +58,7 @@ Exit status:
 
 Examples:
   $ vicheck check schools.py:centred --data schools.json
+  $ vicheck check schools.py:centred --data schools.json --explain
   $ vicheck check model.py --data data.csv --family full_rank --json
   $ vicheck check slow.stan --data data.json --draws auto --budget 600
   $ vicheck check schools.stan --data schools.json --report page.html
@@ -102,6 +103,10 @@ def _check(
             "they cost no more than the check]",
         ),
     ] = None,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Say why q is not the posterior, and what would help."),
+    ] = False,
     seed: Seed = 0,
     as_json: AsJson = False,
     report: Report = None,
@@ -117,7 +122,11 @@ def _check(
         else:
             options = {"num_draws": number, "budget": budget, "seed": seed, "chains": chains}
             checked = _run(what, data, observed, family, solver, options, show_status)
-    answer(checked, as_json=as_json, report=report, save=save)
+        explanation = None
+        if explain:
+            show_status("explaining")
+            explanation = checked.explain()
+    answer(checked, as_json=as_json, report=report, save=save, explanation=explanation)
 
 
 def _number_of_draws(

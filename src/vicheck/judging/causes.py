@@ -17,7 +17,7 @@ from vicheck.remedies.richer_family import RicherFamily
 from vicheck.results.explanation import Cause
 from vicheck.stats.ratio_terms import Funnel, RatioTerms
 
-__all__ = ["FarMode", "Subject", "causes_of", "in_short"]
+__all__ = ["FarMode", "Subject", "causes_of", "in_short", "without_cause"]
 
 Floats = NDArray[np.float64]
 
@@ -208,6 +208,22 @@ def _mode(mode: FarMode, subject: Subject) -> Cause:
         f"Another mode{how_much} lies where {reach}{where}.",
         CoverModes.name,
         "Cover it: average over the optima, or use MCMC.",
+    )
+
+
+def without_cause(
+    sd: float, khat_is_high: bool, tail_shift: Floats, names: Sequence[str]
+) -> tuple[str, ...]:
+    """Say that nothing stands out; and where khat is high, what draws that is due to."""
+    said = (f"No cause stands out; the log ratios of most draws have an sd of {sd:.2g} nats.",)
+    if not khat_is_high:
+        return said
+    worst = int(np.argmax(np.abs(tail_shift)))
+    way = "above" if tail_shift[worst] > 0.0 else "below"
+    return (
+        *said,
+        f"khat is high because of a few draws, which lie {way} the others in {names[worst]}: by "
+        f"{abs(tail_shift[worst]):.2g} sds of q on average over the largest ratios.",
     )
 
 

@@ -62,7 +62,7 @@ class Explanation(Record):
     """First and second coordinate of each row of ``pairs``, one after the other."""
     pair_columns: dict[str, Floats] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    """What could not be looked at, and why."""
+    """What is to be said where there is no cause, and what could not be looked at."""
 
     @property
     def table(self) -> pd.DataFrame:
@@ -102,8 +102,6 @@ class Explanation(Record):
             f"{number}. {cause.code}, {cause.share:.0%}: {cause}"
             for number, cause in enumerate(self.causes, 1)
         ]
-        if not lines:
-            lines = [f"No cause stands out: the log ratios have an sd of {self.sd:.2g} nats."]
         return "\n".join(plain(line) for line in (*lines, *self.notes))
 
     def _repr_html_(self) -> str:

@@ -44,7 +44,7 @@ class Pairs(NamedTuple):
     share: Floats
     """What their terms account for of the variance of the log ratios."""
     cross: Floats
-    """Mean mixed second derivative of the log ratio: negative where q lacks a negative correlation."""
+    """Mean mixed second derivative of the log ratio: zero without a correlation that q lacks."""
     scaling: Floats
     """Mean derivative, by the first, of the curvature in the second: not zero in a funnel."""
     tail_correlation: Floats
@@ -52,7 +52,7 @@ class Pairs(NamedTuple):
 
 
 class FarRegion(NamedTuple):
-    """A region beyond a valley of the density, to which the draws with the largest ratios belong."""
+    """A region beyond a valley of the density, with the draws of the largest ratios."""
 
     direction: Floats
     distance: float
@@ -77,7 +77,7 @@ def worst_pairs(
     e: Floats, ratios: Floats, slopes: Floats | None, among: Ints, is_tail: Bools
 ) -> Pairs:
     """Return the pairs among some coordinates whose terms are surest to be there and largest."""
-    e, count = e[:, among], len(e)
+    e = e[:, among]
     # Of products with slopes, or with ratios, as in `ratio_terms`.
     first = ratios[:, None] * e if slopes is None else slopes[:, among]
     second = ratios[:, None] * (np.square(e) - 1.0) if slopes is None else e * first
@@ -115,11 +115,12 @@ def _means(left: Floats, right: Floats) -> tuple[Floats, Bools]:
 
 def _correlation(both: Floats) -> float:
     with np.errstate(all="ignore"):
-        return float(np.corrcoef(both, rowvar=False)[0, 1])
+        both = (both - both.mean(axis=0)) / both.std(axis=0)
+        return float((both[:, 0] * both[:, 1]).mean())
 
 
 def far_region(e: Floats, log_p: Floats, log_ratios: Floats) -> FarRegion | None:
-    """Return the region that the largest ratios lie in, if the density rises again on the way there.
+    """Return the region that the largest ratios lie in, if it lies beyond a valley of the density.
 
     Along the direction from the mean of q to the mean of these draws, the mean log density of draws
     in bins must fall from the centre into a valley and rise beyond it. That tells a mode from a

@@ -15,6 +15,8 @@ MAX_WHITENED = 1000
 """Up to this dimension correlations of q are taken out; above it draws are only scaled."""
 _COMPRESSED_FROM = 3.0
 """Robust sds from the median beyond which log ratios count for their logarithm."""
+_LEAST_UNIT = 0.05
+"""Nats from the median that are never compressed."""
 _IQR = 1.349
 """Of a standard normal."""
 _NOISE = 6.0
@@ -77,9 +79,7 @@ def compressed(log_ratios: Floats, slopes: Floats | None) -> tuple[Floats, Float
     """
     middle = np.median(log_ratios)
     low, high = np.quantile(log_ratios, [0.25, 0.75])
-    unit = _COMPRESSED_FROM * float(high - low) / _IQR
-    if not unit > 0.0:
-        unit = float(log_ratios.std()) or 1.0
+    unit = max(_LEAST_UNIT, _COMPRESSED_FROM * float(high - low) / _IQR)
     x = (log_ratios - middle) / unit
     ratios = unit * np.arcsinh(x)
     if slopes is not None:
