@@ -72,7 +72,12 @@ def answer(
 
         write(summary_paragraphs(summary_of(result)))
         if explanation is not None:
-            causes = [Paragraph(Text(line), 3) for line in str(explanation).splitlines()]
-            write([Text(), Text("Why:"), *causes])
+            write(_why(explanation))
         write([Text(), Text(f"Report: {report}", no_wrap=True)] if report else [])
     raise typer.Exit(EXIT_CODES[result.verdict.level])
+
+
+def _why(explanation: Explanation) -> list[Text | Paragraph]:
+    """Return an explanation for people."""
+    causes = [Paragraph(Text(line), 3) for line in str(explanation).splitlines()]
+    return [Text(), Text("Why:"), *causes]
