@@ -37,7 +37,7 @@ _PART_OF_CHECK = 8
 """The draws of a check are so many times as many: a gradient costs some evaluations."""
 _NUMBERS = 2**24
 """In the draws and in the slopes each."""
-_DRAWS_WITHOUT_SLOPES = 16_384
+_DRAWS_WITHOUT_SLOPES = 8192
 _MOST_WITHOUT_SLOPES = 200
 """Quantities among which pairs are sought without slopes."""
 _TOO_FEW = 100
