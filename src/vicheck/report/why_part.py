@@ -14,7 +14,7 @@ __all__ = ["why_part"]
 
 _ROWS = 8
 _HEADINGS = {
-    "score": "slope, root mean square",
+    "score": "slope (rms)",
     "tail_shift": "shift in the tail",
     "tail_spread": "spread in the tail",
     "linear": "linear",
