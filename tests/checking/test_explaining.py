@@ -76,6 +76,16 @@ def test_a_funnel_has_the_names_of_its_model(seed):
     assert {name.split("[")[0] for name in worst.names[1:]} == {"effects"}
 
 
+def test_a_bent_posterior_is_called_a_funnel_and_the_hint_says_so():
+    model = vicheck.from_log_density(
+        lambda theta: -0.5 * theta["a"] ** 2 - 2.0 * (theta["b"] - theta["a"] ** 2) ** 2,
+        {"a": np.zeros(()), "b": np.zeros(())},
+    )
+    worst = explained(model).causes[0]
+    assert (worst.code, worst.names) == ("funnel", ("b", "a"))
+    assert "the posterior is bent" in worst.hint
+
+
 def test_a_precision_is_the_scale_of_a_funnel_too():
     y = np.random.default_rng(4).normal(0.0, 1.0, 12)
     worst = explained(vicheck.from_numpyro(precisions, y=y)).causes[0]

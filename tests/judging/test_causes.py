@@ -71,12 +71,15 @@ def test_a_family_with_any_covariance_that_lacks_one_has_not_converged():
 
 def test_a_funnel_names_scale_and_locations_and_what_to_do():
     funnel = Funnel(np.array([0]), np.array([2, 3, 4]), 1, 0.6)
-    (cause,) = causes_of(replace(NOTHING, funnels=(funnel,)), FIT)
+    subject = Subject(NAMES, fitted_here=True, positive=frozenset({"tau"}))
+    (cause,) = causes_of(replace(NOTHING, funnels=(funnel,)), subject)
     assert cause.code == "funnel"
     assert cause.names == ("tau", "theta[0]", "theta[1]", "theta[2]")
     assert "tau with theta[0..2]" in cause.sentence
     assert cause.remedy == "reparametrise"
-    assert cause.hint.startswith("Non-centre theta")
+    assert cause.hint == "Non-centre theta: sample it in units of tau."
+    (cause,) = causes_of(replace(NOTHING, funnels=(funnel,)), FIT)
+    assert "If tau is not the log of a scale, the posterior is bent" in cause.hint
     inverse = Funnel(np.array([0]), np.array([2, 3, 4]), -1, 0.6)
     (cause,) = causes_of(replace(NOTHING, funnels=(inverse,)), FIT)
     assert cause.hint.startswith("If theta is non-centred, centre it")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,8 @@ _NUMBERS = 2**24
 _DRAWS_WITHOUT_SLOPES = 8192
 _MOST_WITHOUT_SLOPES = 200
 """Quantities among which pairs are sought without slopes."""
+_FOR_SIGNS = 256
+"""Draws that tell what is positive."""
 _TOO_FEW = 100
 """With fewer draws nothing is said."""
 _MOST_PAIRED = 64
@@ -62,6 +65,8 @@ class _Material:
     """Of q, on the unconstrained scale, where coordinates are those of the model."""
     sd: Floats | None = None
     notes: tuple[str, ...] = ()
+    positive: frozenset[str] = frozenset()
+    """Names of what is positive on its own scale."""
 
 
 def explain_check(check: Check) -> Explanation:
@@ -82,6 +87,7 @@ def explain_check(check: Check) -> Explanation:
         material.names,
         fitted_here=convergence is not None,
         has_covariance=convergence is not None and convergence.family == "full_rank",
+        positive=material.positive,
         mode=_far_mode(check, material, e, log_p, log_ratios),
     )
     if len(e) < _TOO_FEW:
@@ -190,7 +196,21 @@ def _from_family(check: Check, model: Model, q: Family) -> _Material:
     mean, sd = np.asarray(mean_of(q)), np.asarray(sd_of(q))
     spread = np.asarray(covariance_of(q)) if q.dim <= MAX_WHITENED else np.square(sd)
     standard = from_moments(z[0], slopes, mean, spread)
-    return _Material(model.coordinates, standard, log_p[0], log_ratios, mean, sd)
+    positive = _positive(model.constrain(z[0, :_FOR_SIGNS]), model.coordinates)
+    return _Material(model.coordinates, standard, log_p[0], log_ratios, mean, sd, positive=positive)
+
+
+def _positive(values: Mapping[str, Floats], names: tuple[str, ...]) -> frozenset[str]:
+    """Name the coordinates that are positive at all draws, where values have their names."""
+    found = []
+    for name, array in values.items():
+        rows = np.asarray(array).reshape(len(array), -1)
+        labels = [each for each in names if each.split("[", 1)[0] == name]
+        if len(labels) == rows.shape[1]:
+            found += [
+                label for label, least in zip(labels, rows.min(axis=0), strict=True) if least > 0.0
+            ]
+    return frozenset(found)
 
 
 def _from_draws(check: Check, model: Model, note: str) -> _Material:
@@ -230,9 +250,10 @@ def _without_slopes(
         )
         values, names = values[:, chosen], tuple(names[i] for i in chosen)
         mean, sd = values.mean(axis=0), values.std(axis=0)
+    positive = _positive(check.draws, names)
     if not len(values) or not values.shape[1]:
         return _Material(names, Standard(np.empty((0, len(names))), None), log_p[:0], log_p[:0])
-    return _Material(names, from_ranks(values), log_p, log_ratios, mean, sd, notes)
+    return _Material(names, from_ranks(values), log_p, log_ratios, mean, sd, notes, positive)
 
 
 def _far_mode(

@@ -46,6 +46,8 @@ class Subject:
     """Whether q is meant to be the best of its family: then slopes and scales vanish."""
     has_covariance: bool = False
     """Whether that family has any covariance: then correlations vanish as well."""
+    positive: frozenset[str] = frozenset()
+    """Coordinates that are positive on their own scale, as scales are."""
     mode: FarMode | None = None
 
 
@@ -149,6 +151,11 @@ def _funnel(funnel: Funnel, subject: Subject) -> Cause:
     sites = in_short(tuple(dict.fromkeys(_site(name) for name in locations)))
     if funnel.sign > 0:
         way, hint = "grows", f"Non-centre {sites}: sample it in units of {scale}."
+        if not subject.positive.issuperset(scales):
+            hint += (
+                f" If {scale} is not the log of a scale, the posterior is bent: sample what is "
+                f"left of {scale} after {sites} has been taken into account."
+            )
     else:
         way = "falls"
         hint = (
