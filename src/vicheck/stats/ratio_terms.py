@@ -154,6 +154,14 @@ def ratio_terms(e: Floats, ratios: Floats, slopes: Floats | None, groups: Ints) 
     if e.shape[1] > 1:
         columns["radial"] = radial
     share = _shares(columns, ratios)
+    correlated = _correlated(halves)
+    if share["cross"] > 0.0:
+        # With more coordinates than draws, noise in d^2 coefficients hides what they predict; the
+        # sum of their squares is known without bias all the same.
+        whole = 0.5 * correlated.sum() / max(float(np.square(ratios).mean()), 1e-300)
+        whole -= sum(share[f"pairs {number}"] for number in range(len(found)))
+        left = 1.0 - sum(each for name, each in share.items() if name != "cross")
+        share["cross"] = max(share["cross"], min(float(whole), left))
     if np.cov(evens, radial)[0, 1] < 0.0:
         share["evens"] = 0.0  # lighter tails than q's do no harm
     funnels = []
@@ -178,7 +186,7 @@ def ratio_terms(e: Floats, ratios: Floats, slopes: Floats | None, groups: Ints) 
         of_skewness=_within(share["skew"] + share["alone"] + light),
         of_heavy_tails=_within(share["tails"] + share["evens"] + share.get("radial", 0.0)),
         funnels=tuple(sorted(funnels, key=lambda each: -each.share)),
-        correlated=_correlated(halves),
+        correlated=correlated,
     )
 
 
