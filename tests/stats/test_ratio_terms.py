@@ -57,15 +57,14 @@ def test_it_is_found_without_slopes_in_few_dimensions(kind, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "least"), [("of_correlation", 0.8), ("funnel", 0.25)])
-def test_thousands_of_coordinates_need_no_more_draws(kind, least):
-    """The share of a funnel comes out too small, as noise in its coefficients predicts nothing."""
+@pytest.mark.parametrize("kind", ["of_correlation", "funnel"])
+def test_thousands_of_coordinates_need_no_more_draws(kind):
     e = np.random.default_rng(0).standard_normal((2048, 2000))
     # So many locations leave a log scale an sd of one part in the root of twice their number.
     made = targets.funnel(e, sd=0.016) if kind == "funnel" else targets.correlation(e)
     found = shares(terms_of(e, *made, first_alone(2000)))
     cause = found.pop(kind)
-    assert cause > least
+    assert cause > 0.8
     assert max(found.values()) < CAUSE_SHARE
 
 
