@@ -28,7 +28,7 @@ ALLOWED = {
     # What finds approximations, and other people's.
     "vi": {"draws", "errors", "evaluation", "model", "quantities", "results", "runtime"},
     "nuts": {"errors", "model", "results", "runtime"},
-    "chains": {"stats", "vi"},
+    "chains": {"runtime", "stats", "vi"},
     "remedies": {"errors", "results", "stats", "vi"},
     "adapters": {
         "draws", "errors", "evaluation", "files", "model", "plain_text", "results", "runtime",
@@ -69,6 +69,7 @@ TYPES_ONLY = {
 HANDED_OVER = {
     "results/calibration.py": {"adapters", "calibration", "judging", "report", "stats"},
     "results/check.py": {"adapters", "checking", "judging", "report", "stats"},
+    "results/explanation.py": {"report"},
     "results/fit.py": {"vi"},
     "results/linear_response.py": {"vi"},
 }

@@ -10,7 +10,6 @@ NumPy on the host but the density and its gradient.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.runtime.timing import Timed, TooSlowError
 from vicheck.stats.stretches import Stretch, StretchSums
 from vicheck.vi.families.abilities import HasRoots
 from vicheck.vi.families.family import MAX_DENSE_DIM, Family
@@ -269,7 +269,7 @@ def run_chains(
         If the gradients are foreseen to take longer, None is returned.
     """
     mean_leapfrogs = max(4, round(1.2 * starts.shape[1] ** 0.25))
-    clock = _Clock(evaluate, most_seconds / (len(starts) * num_gradients))
+    clock = Timed(evaluate, most_seconds / (len(starts) * num_gradients))
     with np.errstate(all="ignore"):  # trajectories may go anywhere; what is not finite is rejected
         try:
             for some in (starts[:num_pilots], starts):
@@ -283,7 +283,7 @@ def run_chains(
             step_size = _adapted(clock, state, roots, mean_leapfrogs, rng)
             if len(some) < len(starts):
                 kept, state = _State.where_finite(clock, starts)
-        except _TooSlowError:
+        except TooSlowError:
             return None
         schedule = _schedule(num_gradients, mean_leapfrogs, rng)
         steps = len(schedule)
@@ -309,26 +309,6 @@ def _schedule(num_gradients: int, mean_leapfrogs: int, rng: np.random.Generator)
     while (left := num_gradients - sum(lengths)) > 0:
         lengths.append(min(left, int(rng.integers(1, 2 * mean_leapfrogs))))
     return lengths
-
-
-class _TooSlowError(Exception):
-    pass
-
-
-class _Clock:
-    """A density that stops when it takes too long: so does the fastest call, of two at least."""
-
-    def __init__(self, evaluate: Evaluate, most_seconds: float) -> None:
-        self._evaluate, self._most, self._calls, self._fastest = evaluate, most_seconds, 0, np.inf
-
-    def __call__(self, z: Floats) -> tuple[Floats, Floats]:
-        if self._calls > 1 and self._fastest > self._most:
-            raise _TooSlowError
-        began = time.perf_counter()
-        found = self._evaluate(z)
-        self._calls += 1
-        self._fastest = min(self._fastest, (time.perf_counter() - began) / len(z))
-        return found
 
 
 def _adapted(

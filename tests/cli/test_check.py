@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -53,6 +54,19 @@ def test_a_model_and_its_data(files):
     assert level == "good"
     assert answer["moments"]["slope"]["psis_mean"] == pytest.approx(2.0, abs=0.5)
     assert answer["convergence"]["status"] == "CONVERGED"
+
+
+@pytest.mark.slow
+def test_why_is_said_when_asked_for(files):
+    shutil.copy("docs/schools.py", files)
+    shutil.copy("docs/schools.json", files)
+    model = f"{files / 'schools.py'}:centred", "--data", files / "schools.json", "--draws", 8192
+    done = call("check", *model, "--no-chains", "--explain")
+    assert done.stderr == ""
+    assert "\nWhy:\n1. funnel, " in done.stdout
+    answer = json.loads(call("check", *model, "--no-chains", "--explain", "--json").stdout)
+    assert answer["explanation"]["causes"][0]["names"][0] == "tau"
+    assert "explanation" not in json.loads(call("check", *model, "--no-chains", "--json").stdout)
 
 
 def test_short_chains_are_an_option(files):

@@ -105,11 +105,23 @@ def test_the_order_is_verdict_scale_what_to_do_why_quantities_pairs_divergences(
     page = pages["funnel"]
     parts = (
         funnel.verdict.sentence, "khat, the shape of the tail", "What to do", funnel.verdict.code,
-        "Why: the ratios", "Quantities", "Where q and the posterior differ most",
+        "<h3>Why", "The ratios", "Quantities", "Where q and the posterior differ most",
         "How far apart", "How it was made",
     )  # fmt: skip
     places = [page.index(part if "(" not in part else part.split("(")[0]) for part in parts]
     assert places == sorted(places)
+
+
+def test_a_page_says_why_where_something_is_wrong(funnel, pages):
+    page = pages["funnel"]
+    assert "<h3>Why</h3>" in page
+    for cause in funnel.explain().causes:
+        assert unescape(page).count(cause.sentence) == 1
+    assert "no gradients (no model)" in page
+    assert "q is too narrow in" in pages["good"]  # good enough to use with its weights
+    near = normal_check(sd=0.98)
+    assert near.verdict.level == "good"
+    assert "<h3>Why</h3>" not in report_html(check=near)
 
 
 def test_the_page_shows_what_the_headline_names():

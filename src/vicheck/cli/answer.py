@@ -11,11 +11,12 @@ import typer
 from rich.text import Text
 
 from vicheck.cli.failures import EX_IOERR, EXIT_CODES, fail, fail_to_write
-from vicheck.cli.printing import summary_paragraphs, write, write_json
+from vicheck.cli.printing import Paragraph, summary_paragraphs, write, write_json
 
 if TYPE_CHECKING:
     from vicheck.results.calibration import Calibration
     from vicheck.results.check import Check
+    from vicheck.results.explanation import Explanation
 
 __all__ = ["Report", "Save", "answer", "command_line", "require_places"]
 
@@ -47,7 +48,14 @@ def command_line() -> str:
     return shlex.join(["vicheck", *sys.argv[1:]])
 
 
-def answer(result: T, *, as_json: bool, report: str | None, save: str | None) -> NoReturn:
+def answer(
+    result: T,
+    *,
+    as_json: bool,
+    report: str | None,
+    save: str | None,
+    explanation: Explanation | None = None,
+) -> NoReturn:
     """Write the files that were asked for, print the result and end with its exit status."""
     result = result.with_command(command_line())
     for path, write_file in ((report, result.report), (save, result.save)):
@@ -57,10 +65,19 @@ def answer(result: T, *, as_json: bool, report: str | None, save: str | None) ->
             except OSError as error:
                 fail_to_write(path, error)
     if as_json:
-        write_json(result.to_dict())
+        why = {} if explanation is None else {"explanation": explanation.to_dict()}
+        write_json(result.to_dict() | why)
     else:
         from vicheck.report.text import summary_of
 
         write(summary_paragraphs(summary_of(result)))
+        if explanation is not None:
+            write(_why(explanation))
         write([Text(), Text(f"Report: {report}", no_wrap=True)] if report else [])
     raise typer.Exit(EXIT_CODES[result.verdict.level])
+
+
+def _why(explanation: Explanation) -> list[Text | Paragraph]:
+    """Return an explanation for people."""
+    causes = [Paragraph(Text(line), 3) for line in str(explanation).splitlines()]
+    return [Text(), Text("Why:"), *causes]

@@ -59,6 +59,7 @@ Exit status:
 
 Examples:
   $ vicheck check schools.py:centred --data schools.json
+  $ vicheck check schools.py:centred --data schools.json --explain
   $ vicheck check model.py --data data.csv --family full_rank --json
   $ vicheck check slow.stan --data data.json --draws auto --budget 600
   $ vicheck check slow.py --data data.json --dask tcp://host:8786
@@ -105,6 +106,10 @@ def _check(
         ),
     ] = None,
     dask: Dask = None,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Say why q is not the posterior, and what would help."),
+    ] = False,
     seed: Seed = 0,
     as_json: AsJson = False,
     report: Report = None,
@@ -127,7 +132,11 @@ def _check(
             with executor_at(dask) as executor:  # before the model is read: a typo is seen at once
                 options["executor"] = executor
                 checked = _run(what, data, observed, family, solver, options, show_status)
-    answer(checked, as_json=as_json, report=report, save=save)
+        explanation = None
+        if explain:
+            show_status("explaining")
+            explanation = checked.explain()
+    answer(checked, as_json=as_json, report=report, save=save, explanation=explanation)
 
 
 def _number_of_draws(

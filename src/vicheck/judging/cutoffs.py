@@ -15,6 +15,8 @@ from vicheck.stats.reliability import GOOD_BELOW, USABLE_BELOW
 
 __all__ = [
     "ANOTHER_PART",
+    "CAUSE_SD",
+    "CAUSE_SHARE",
     "CERTAINTY",
     "COARSE",
     "COPIES",
@@ -41,6 +43,7 @@ __all__ = [
     "MANY_KHATS_HIGH",
     "MAX_ITERATE_MCSE",
     "MAX_RHAT",
+    "MENTIONED",
     "MODE_GROWTH",
     "MODE_SHIFT",
     "MOST_KHATS_HIGH",
@@ -178,3 +181,11 @@ ERRORS_AWAY = 3.0
 """Standard errors by which a number must be away from its cut-off."""
 COUNTING_PART = 0.1
 """Part of the draws from a mixture of modes that count, when the error of a mass is estimated."""
+
+# Why an approximation is not the posterior.
+CAUSE_SHARE = 0.1
+"""Share of the variance of the log ratios that a cause accounts for at least."""
+CAUSE_SD = 0.1
+"""Nats of the sd of the log ratios that it accounts for at least: less hardly changes weights."""
+MENTIONED = 0.25
+"""Part of the largest number of its kind from which on a coordinate is named with it."""

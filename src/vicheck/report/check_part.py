@@ -13,6 +13,7 @@ from vicheck.plots.checks import draw_khat_growth, draw_pairs, khat_scale, tail,
 from vicheck.report.figures import Picture, picture_of
 from vicheck.report.tables import MOST_BYTES, chains_rows, divergence_rows, moments_table, show
 from vicheck.report.text import chains_in_a_line
+from vicheck.report.why_part import why_part
 
 if TYPE_CHECKING:
     from vicheck.results.check import Check
@@ -41,6 +42,7 @@ def check_part(check: Check, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
         "findings": check.verdict.others,
         "scale": scale_picture(check),
         "notes": [*check.notes, *_predictive(check)],
+        "why": _why(check),
         "pictures": [_tail_picture(check), _growth_picture(check), _trace_picture(check)],
         "table": moments_table(check.worst_first, most_bytes),
         "others": _others(check),
@@ -113,6 +115,13 @@ def _trace_picture(check: Check) -> Picture:
     except NothingToShowError:
         alternative = ""
     return picture_of(partial(trace, check), alternative, caption)
+
+
+def _why(check: Check) -> dict[str, Any] | None:
+    """Return the causes where something is wrong."""
+    if check.verdict.level not in ("usable", "unreliable"):
+        return None
+    return why_part(check.explain())
 
 
 def _pairs(check: Check) -> tuple[list[Pair], str]:

@@ -10,9 +10,10 @@ from vicheck.report.tables import Table, calibration_table, moments_table
 if TYPE_CHECKING:
     from vicheck.results.calibration import Calibration
     from vicheck.results.check import Check
+    from vicheck.results.explanation import Explanation
     from vicheck.results.verdict import Verdict
 
-__all__ = ["calibration_html", "check_html"]
+__all__ = ["calibration_html", "check_html", "explanation_html"]
 
 _ROWS = 10
 _MOST_NUMBERS = 20_000_000
@@ -34,6 +35,13 @@ def calibration_html(calibration: Calibration) -> str:
     return _card(
         calibration.title, calibration.verdict, calibration_table(calibration.worst_first), ""
     )
+
+
+def explanation_html(explanation: Explanation) -> str:
+    """Return causes and the coordinates behind them."""
+    from vicheck.report.why_part import why_part
+
+    return environment().get_template("why.html").render(why=why_part(explanation))
 
 
 def _card(title: str, verdict: Verdict, table: Table | None, picture: Any) -> str:

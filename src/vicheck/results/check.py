@@ -15,6 +15,7 @@ from vicheck.results.chains import ShortChains
 from vicheck.results.check_archive import RECORDS, load_fields, save_fields
 from vicheck.results.convergence import Convergence, PooledModes
 from vicheck.results.estimates import Divergences, Measure, Predictive
+from vicheck.results.explanation import Explanation
 from vicheck.results.modes import ModeSearch
 from vicheck.results.provenance import Provenance
 from vicheck.results.psis import PsisResult
@@ -247,6 +248,22 @@ class Check:
         from vicheck.stats.tail_lengths import judged_psis
 
         return judged_psis(self.log_ratios[: len(self.values)])
+
+    def explain(self) -> Explanation:
+        """Say why q is not the posterior, in the model's own names; computed when first asked for.
+
+        Causes are a fit that has not converged, another mode, correlations, a funnel, heavy tails,
+        skewness and a wrong scale, with what each accounts for of the variance of the log ratios.
+        Where model and q are known, some thousand draws are made with gradients, always the same;
+        otherwise draws and log ratios must do, and the notes say so.
+        """
+        return self._explanation
+
+    @cached_property
+    def _explanation(self) -> Explanation:
+        from vicheck.checking.explaining import explain_check
+
+        return explain_check(self)
 
     def resample(self, num_draws: int, *, replace: bool = True, seed: int = 0) -> dict[str, Floats]:
         """Draw from the posterior, as far as the smoothed weights can: draws of equal weight.
