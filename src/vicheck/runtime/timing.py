@@ -22,6 +22,7 @@ class Timed:
         self._evaluate, self._most, self._calls, self._fastest = evaluate, most_seconds, 0, np.inf
 
     def __call__(self, points: Any) -> Any:
+        """Call the function, or raise `TooSlowError`."""
         if self._calls > 1 and self._fastest > self._most:
             raise TooSlowError
         began = time.perf_counter()
