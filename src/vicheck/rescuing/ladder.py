@@ -120,22 +120,22 @@ def _reparametrise(patient: Patient) -> Candidate | str:
 
 
 def _heavier_tails(patient: Patient) -> Candidate | str:
-    """Take the t, or the split t, around q that the chi-square criterion prefers."""
+    """Take a t, or a split t, around q, as wide as it has to be."""
     start = _start(patient)
     if isinstance(start, str):
         return start
     steering = Steering(patient.model, patient.seed, patient.budget)
-    return _proposed(patient, heavier(steering, split(steering, start)))
+    return _proposed(patient, heavier(steering, start, split(steering, start)))
 
 
 def _adapt(patient: Patient) -> Candidate | str:
-    """Match the moments of weighted draws, and then widen by the chi-square criterion."""
+    """Match the moments of weighted draws, and then split and widen."""
     start = _start(patient)
     if isinstance(start, str):
         return start
     steering = Steering(patient.model, patient.seed, patient.budget)
     moved, _ = matched(steering, start)
-    return _proposed(patient, heavier(steering, moved))
+    return _proposed(patient, heavier(steering, moved, split(steering, moved)))
 
 
 def _mix(patient: Patient) -> Candidate | str:
