@@ -40,8 +40,8 @@ _NUM_DRAWS = 1024
 """Draws that ELBOs are compared on: errors of differences are below what is negligible."""
 _ROWS = 32
 """Of these, how many are evaluated together."""
-_FIRST_STEP = 0.125
-"""How far from the start the second point lies: SciPy's first step has length 1."""
+_UNIT = 0.125
+"""Of the values, for SciPy: its first step is as long as the slope, in these units."""
 _FAR = 2**32
 """Added to a seed: the noise of no fit."""
 
@@ -59,7 +59,7 @@ class Trial:
     fit: Fit | None = field(repr=False)
 
 
-class _Enough(Exception):
+class _NoMoreFitsError(Exception):
     """There are to be no more fits."""
 
 
@@ -89,9 +89,15 @@ class Tuning:
         """Of the log density, for fits and for their comparison."""
 
     @property
+    def highest(self) -> float:
+        """The highest ELBO so far."""
+        return max(trial.elbo for trial in self.trials)
+
+    @property
     def best(self) -> Trial:
-        """The trial with the highest ELBO."""
-        return max(self.trials, key=lambda trial: trial.elbo)
+        """The first trial to which no other is better by more than what is negligible."""
+        enough = self.highest - NEGLIGIBLE
+        return next(trial for trial in self.trials if trial.elbo >= enough)
 
     def run(self, starts: Iterable[float]) -> Trial:
         """Return the best of what is worth trying.
@@ -99,21 +105,14 @@ class Tuning:
         The search starts with all values the same. An earlier start is preferred to a later one
         that gains nothing, and ends of the interval to values between them that gain nothing.
         """
-        chosen: Trial | None = None
-        with suppress(_Enough, KeyboardInterrupt):
+        with suppress(_NoMoreFitsError, KeyboardInterrupt):
             for value in starts:
-                trial = self.at((value,) * len(self.names))
-                if chosen is None or trial.elbo > chosen.elbo + NEGLIGIBLE:
-                    chosen = trial
-            assert chosen is not None
-            self._climb(chosen)
-            climbed = self.best
-            if climbed.elbo > chosen.elbo + NEGLIGIBLE:
-                chosen = climbed
-            chosen = self._simplified(chosen)
-        if chosen is None:
-            raise KeyboardInterrupt  # before there was anything
-        return chosen
+                self.at((value,) * len(self.names))
+            self._climb(self.best)
+            return self._simplified(self.best)
+        if not self.trials:
+            raise KeyboardInterrupt
+        return self.best
 
     def at(self, values: tuple[float, ...]) -> Trial:
         """Fit the model with such values, unless that has been done.
@@ -125,7 +124,7 @@ class Tuning:
             if trial.values == values:
                 return trial
         if len(self.trials) >= self.max_fits:
-            raise _Enough
+            raise _NoMoreFitsError
         numbers = dict(zip(self.names, map(np.float64, values), strict=True))
         model = replace(self.model, data=self.model.data | numbers)
         nothing = np.zeros(len(values))
@@ -135,7 +134,7 @@ class Tuning:
             trial = Trial(values, -np.inf, nothing, FitStatus.FAILED, None)
         else:
             if fitted.status is FitStatus.INTERRUPTED:
-                raise _Enough
+                raise _NoMoreFitsError
             self.num_evaluations += fitted.solution.num_evaluations + _NUM_DRAWS
             elbo, slopes = self._elbo(fitted)
             if not (np.isfinite(elbo) and np.isfinite(slopes).all()):
@@ -157,42 +156,41 @@ class Tuning:
 
     def _climb(self, start: Trial) -> None:
         """Follow the slopes upwards until that gains nothing; trials remember where it led."""
-        if not np.isfinite(start.elbo):
+        highest = self.highest
+        if not np.isfinite(highest):
             return
-        last = start.elbo
-        floor = min(trial.elbo for trial in self.trials if np.isfinite(trial.elbo))
+        lowest = min(trial.elbo for trial in self.trials if np.isfinite(trial.elbo))
 
-        def loss(steps: Floats) -> tuple[float, Floats]:
-            trial = self.at(tuple(steps * _FIRST_STEP))
-            elbo = trial.elbo if np.isfinite(trial.elbo) else floor
-            return start.elbo - elbo, -trial.slopes * _FIRST_STEP
+        def loss(at: Floats) -> tuple[float, Floats]:
+            trial = self.at(tuple(at * _UNIT))
+            return -max(trial.elbo, lowest), -trial.slopes * _UNIT
 
         def stop_without_gain(_: Floats) -> None:
-            nonlocal last
-            if self.best.elbo < last + NEGLIGIBLE:
+            nonlocal highest
+            before, highest = highest, self.highest
+            if highest < before + NEGLIGIBLE:
                 raise StopIteration
-            last = self.best.elbo
 
         minimize(
             loss,
-            np.array(start.values) / _FIRST_STEP,
+            np.array(start.values) / _UNIT,
             jac=True,
             method="L-BFGS-B",
-            bounds=[(0.0, 1.0 / _FIRST_STEP)] * len(start.values),
+            bounds=[(0.0, 1.0 / _UNIT)] * len(start.values),
             callback=stop_without_gain,
-            options={"ftol": 0.0, "gtol": NEGLIGIBLE * _FIRST_STEP, "maxls": 6},
+            options={"ftol": 0.0, "gtol": NEGLIGIBLE * _UNIT, "maxls": 6},
         )
 
     def _simplified(self, chosen: Trial) -> Trial:
         """Return a trial with values at the ends where that loses nothing."""
-        least = chosen.elbo - NEGLIGIBLE
+        enough = self.highest - NEGLIGIBLE
         for index, value in enumerate(chosen.values):
             end = float(value >= 0.5) if 0.0 < value < 1.0 else 1.0
             # Were the ELBO concave, it would be no higher there; it nearly is.
             bound = chosen.elbo + chosen.slopes[index] * (end - value)
-            if bound >= least:
+            if bound >= enough:
                 trial = self.at((*chosen.values[:index], end, *chosen.values[index + 1 :]))
-                if trial.elbo >= least:
+                if trial.elbo >= enough:
                     chosen = trial
         return chosen
 

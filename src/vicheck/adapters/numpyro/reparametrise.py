@@ -1,50 +1,40 @@
 """Location-scale sites of NumPyro models: centred, non-centred or anything in between.
 
 A site theta ~ F(loc, scale) is drawn as theta_decentered ~ F(degree loc, scale**degree), and theta
-is loc + scale**(1 - degree) (theta_decentered - degree loc): degree 1 is centred, 0 non-centred
-(Gorinova, Moore and Hoffman 2020). The posterior is the same in other coordinates.
+is loc + scale**(1 - degree) (theta_decentered - degree loc): degree 1 is centred, 0 non-centred.
+The posterior is the same in other coordinates, and the degree with which a family fits it best is
+learned with the ELBO (Gorinova, Moore and Hoffman 2020).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
-import numpyro.distributions as dist
 from numpyro import handlers
 from numpyro.infer.reparam import LocScaleReparam
 
-from vicheck.adapters.numpyro.dependencies import base_of, look_at
+from vicheck.adapters.numpyro.dependencies import look_at
+from vicheck.adapters.numpyro.location_scale import other_parameters
 from vicheck.adapters.numpyro.program import NumpyroProgram
 from vicheck.errors import ArgumentError, require_count
 from vicheck.model import Model, double_precision
 from vicheck.results.fit import Fit
-from vicheck.results.status import FitStatus
 from vicheck.runtime.interrupts import between_pieces, presses
 from vicheck.vi.fitting import fit
 from vicheck.vi.tuning import Trial, Tuning
 
 __all__ = ["Reparametrised", "learn_degrees", "location_scale_sites", "with_degrees"]
 
-_SHAPE_NAMES: dict[type, tuple[str, ...]] = {
-    dist.Normal: (),
-    dist.StudentT: ("df",),
-    dist.Cauchy: (),
-    dist.Laplace: (),
-    dist.SoftLaplace: (),
-    dist.AsymmetricLaplace: ("asymmetry",),
-    dist.AsymmetricLaplaceQuantile: ("quantile",),
-    dist.Logistic: (),
-    dist.Gumbel: (),
-}
-"""Location-scale families on the real line, with the names of their other parameters."""
-
-
 _STARTS = (1.0, 0.0, 0.5)
-"""Where the search for degrees starts: the model as it is, if another is not better."""
+"""Where the search for degrees starts: with the model as it is, if no other is better."""
+
+Sites = tuple[tuple[str, tuple[str, ...]], ...]
+"""Names of sites, each with the names of its parameters besides loc and scale."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +42,7 @@ class Reparametrised:
     """A model in the coordinates that suit a family best, and the fit to it."""
 
     model: Model
-    """In the new coordinates; the model that was given where these gain nothing."""
+    """In the new coordinates; the original where these gain nothing."""
     fit: Fit
     degrees: dict[str, float]
     """Of each location-scale site, with two digits: 1 is centred, 0 non-centred."""
@@ -64,40 +54,14 @@ class Reparametrised:
     """Degrees that were tried, in the order of ``degrees``, with their ELBOs."""
 
 
-@dataclass(frozen=True)
-class PartlyCentred:
-    """A NumPyro function with some of its sites in other coordinates.
-
-    How far each is centred is an argument, called as `degree_of` says.
-    """
-
-    function: Callable[..., Any]
-    sites: tuple[tuple[str, tuple[str, ...]], ...]
-    """Names of the sites, each with the names of its parameters besides loc and scale."""
-
-    def __call__(self, **arguments: Any) -> Any:
-        config = {
-            site: LocScaleReparam(arguments.pop(degree_of(site)), shape_params)
-            for site, shape_params in self.sites
-        }
-        return handlers.reparam(self.function, config=config)(**arguments)
-
-
-def degree_of(site: str) -> str:
-    """Return what the degree of a site is called among the data: not like any argument."""
-    return f"degree of {site}"
-
-
 def location_scale_sites(model: Model) -> tuple[str, ...]:
     """Return the sites that `with_degrees` can put into other coordinates, and with an effect.
 
     These are parameters of a location-scale family on the real line whose location or scale
-    depends on other parameters. Models of other libraries have none.
+    depends on other parameters. Models of other libraries have none, and of a model that
+    `with_degrees` has returned they are those of the original.
     """
-    model = original_of(model)
-    if not isinstance(model.program, NumpyroProgram):
-        return ()
-    return tuple(_shape_names_by_site(model))
+    return tuple(name for name, _ in _sites_of(_original(model)))
 
 
 def with_degrees(model: Model, degrees: Mapping[str, float]) -> Model:
@@ -122,32 +86,23 @@ def with_degrees(model: Model, degrees: Mapping[str, float]) -> Model:
     ArgumentError
         For names of other sites, and degrees that are not within 0 and 1.
     """
-    model = original_of(model)
-    known = location_scale_sites(model)
-    for site, degree in degrees.items():
-        if site not in known:
-            listed = ", ".join(known) or "none"
-            raise ArgumentError(
-                "degrees", f"has {site!r}, but the model's location-scale sites are: {listed}"
-            )
-        if not isinstance(degree, Real) or not 0.0 <= float(degree) <= 1.0:
-            raise ArgumentError("degrees", f"must lie within 0 and 1, got {degree!r} for {site!r}")
-    chosen = tuple(site for site in known if site in degrees)
-    if not chosen:
+    model = _original(model)
+    known = _sites_of(model)
+    _require_degrees(degrees, [name for name, _ in known])
+    sites = tuple(each for each in known if each[0] in degrees)
+    if not sites:
         return model
     program = model.program
     assert isinstance(program, NumpyroProgram)
-    shapes = _shape_names_by_site(model)
-    function = PartlyCentred(program.function, tuple((site, shapes[site]) for site in chosen))
-    data = model.data | {degree_of(site): np.float64(degrees[site]) for site in chosen}
+    ours = {_degree_of(name): np.float64(degrees[name]) for name, _ in sites}
     with double_precision():
         example = program.example(model.data, model.missing)
         moved = replace(
             program,
-            function=function,
-            stand_ins=tuple((f"{site}_decentered", site) for site in chosen),
-        ).with_parameters(data | example)
-    return replace(model, program=moved, data=data)
+            function=_PartlyCentred(program, sites),
+            stand_ins=tuple((f"{name}_decentered", name) for name, _ in sites),
+        ).with_parameters(example | ours)
+    return replace(model, program=moved, data=model.data | ours)
 
 
 @between_pieces()
@@ -177,7 +132,7 @@ def learn_degrees(
     Returns
     -------
     Reparametrised
-        The model that has been chosen, its fit with all usual settings, and lines of code.
+        The model that has been chosen, its fit with the usual settings, and lines of code.
         Interrupted (Ctrl-C), the best so far. A model without such sites is only fitted.
 
     Examples
@@ -191,77 +146,106 @@ def learn_degrees(
     """
     require_count("max_fits", max_fits, len(_STARTS))
     model.require_data()
-    sites = location_scale_sites(model)
-    options: dict[str, Any] = {"family": family, "rank": rank, "seed": seed}
+    original, options = _original(model), {"family": family, "rank": rank, "seed": seed}
+    sites = location_scale_sites(original)
     if not sites:
-        fitted = fit(model, **options)
-        return Reparametrised(model, fitted, {}, "", fitted.solution.num_evaluations, ())
-    original = original_of(model)
-    moved = with_degrees(original, dict.fromkeys(sites, 1.0))
-    search = Tuning(moved, tuple(map(degree_of, sites)), max_fits=max_fits, **options)
+        fitted = fit(original, **options)
+        return Reparametrised(original, fitted, {}, "", fitted.solution.num_evaluations, ())
+    centred = with_degrees(original, dict.fromkeys(sites, 1.0))
+    search = Tuning(centred, tuple(map(_degree_of, sites)), max_fits=max_fits, **options)
     best = search.run(_STARTS)
     degrees = dict(zip(sites, best.values, strict=True))
-    changed = {site: degree for site, degree in degrees.items() if degree < 1.0}
+    changed = {name: degree for name, degree in degrees.items() if degree < 1.0}
     chosen = with_degrees(original, degrees) if changed else original
-    fitted, num_evaluations = best.fit, search.num_evaluations
-    if fitted is None or not presses():
+    num_evaluations = search.num_evaluations
+    if presses() and best.fit is not None:
+        fitted, chosen = best.fit, best.fit.model
+    else:
         fitted = fit(chosen, **options)
         num_evaluations += fitted.solution.num_evaluations
     code = _code(original, changed)
     return Reparametrised(chosen, fitted, degrees, code, num_evaluations, tuple(search.trials))
 
 
+@dataclass(frozen=True)
+class _PartlyCentred:
+    """The function of a program with some of its sites in other coordinates.
+
+    How far each is centred is an argument, called as `_degree_of` says.
+    """
+
+    program: NumpyroProgram
+    sites: Sites
+
+    def __call__(self, **arguments: Any) -> Any:
+        config = {
+            name: LocScaleReparam(arguments.pop(_degree_of(name)), others)
+            for name, others in self.sites
+        }
+        return handlers.reparam(self.program.function, config=config)(**arguments)
+
+
+def _degree_of(site: str) -> str:
+    """Return what the degree of a site is called among the data: as no argument of a function."""
+    return f"degree of {site}"
+
+
+def _original(model: Model) -> Model:
+    """Return the model that `with_degrees` was given, or the model itself."""
+    function = getattr(model.program, "function", None)
+    if not isinstance(function, _PartlyCentred):
+        return model
+    ours = {_degree_of(name) for name, _ in function.sites}
+    data = {name: value for name, value in model.data.items() if name not in ours}
+    return replace(model, program=function.program, data=data)
+
+
+def _sites_of(model: Model) -> Sites:
+    """Return the sites that other coordinates are possible and useful for."""
+    program = model.program
+    if not isinstance(program, NumpyroProgram):
+        return ()
+    with double_precision():
+        example = program.example(model.data, model.missing)
+        look = look_at(program.function, dict(program.fixed), example)
+    sites = []
+    for name, site in look.sites.items():
+        others = other_parameters(site["fn"])
+        if site["is_observed"] or others is None or not look.sources(name, "loc and scale")[0]:
+            continue
+        # What NumPyro's handler cannot do: loops, and draws of more than one value.
+        possible = not site.get("_control_flow_done") and not site["kwargs"].get("sample_shape")
+        if possible and f"{name}_decentered" not in look.sites:
+            sites.append((name, others))
+    return tuple(sites)
+
+
+def _require_degrees(degrees: Mapping[str, float], known: list[str]) -> None:
+    for name, degree in degrees.items():
+        if name not in known:
+            listed = ", ".join(known) or "none"
+            raise ArgumentError(
+                "degrees", f"has {name!r}, but the model's location-scale sites are: {listed}"
+            )
+        if not isinstance(degree, Real) or not 0.0 <= float(degree) <= 1.0:
+            raise ArgumentError("degrees", f"must lie within 0 and 1, got {degree!r} for {name!r}")
+
+
 def _code(model: Model, degrees: Mapping[str, float]) -> str:
-    """Return lines that make the model's function partly centred by NumPyro's own means."""
+    """Return lines that put sites into other coordinates by NumPyro's own means."""
     if not degrees:
         return ""
-    program = model.program
-    assert isinstance(program, NumpyroProgram)
-    name = getattr(program.function, "__name__", "")
-    shapes = _shape_names_by_site(model)
+    function = getattr(getattr(model.program, "function", None), "__name__", "")
+    others = dict(_sites_of(model))
     config = ", ".join(
-        f"{site!r}: LocScaleReparam({degree:g}{_written_shape_names(shapes[site])})"
-        for site, degree in degrees.items()
+        f"{json.dumps(name, ensure_ascii=False)}: LocScaleReparam({degree:g}"
+        + (f", shape_params={others[name]!r})" if others[name] else ")")
+        for name, degree in degrees.items()
     )
     return (
         "import numpyro\n"
         "from numpyro.infer.reparam import LocScaleReparam\n"
         f"config = {{{config}}}\n"
-        f"reparametrised = numpyro.handlers.reparam({name if name.isidentifier() else 'model_fn'}, "
-        "config=config)"
+        "reparametrised = numpyro.handlers.reparam("
+        f"{function if function.isidentifier() else 'model_fn'}, config=config)"
     )
-
-
-def _written_shape_names(names: tuple[str, ...]) -> str:
-    return f", shape_params={names!r}" if names else ""
-
-
-def original_of(model: Model) -> Model:
-    """Return the model that `with_degrees` was given, or the model itself."""
-    program = model.program
-    if not isinstance(program, NumpyroProgram) or not isinstance(program.function, PartlyCentred):
-        return model
-    ours = {degree_of(site) for site, _ in program.function.sites}
-    data = {name: value for name, value in model.data.items() if name not in ours}
-    with double_precision():
-        example = program.example(model.data, model.missing)
-        back = replace(program, function=program.function.function, stand_ins=()).with_parameters(
-            {name: value for name, value in example.items() if name not in ours}
-        )
-    return replace(model, program=back, data=data)
-
-
-def _shape_names_by_site(model: Model) -> dict[str, tuple[str, ...]]:
-    program = model.program
-    assert isinstance(program, NumpyroProgram)
-    with double_precision():
-        example = program.example(model.data, model.missing)
-        look = look_at(program.function, dict(program.fixed), example)
-    return {
-        name: _SHAPE_NAMES[type(base_of(site["fn"]))]
-        for name, site in look.sites.items()
-        if not site["is_observed"]
-        and not site.get("_control_flow_done", False)  # NumPyro cannot do it within a loop
-        and type(base_of(site["fn"])) in _SHAPE_NAMES
-        and look.sources(name, "place")[0]
-    }
