@@ -22,13 +22,13 @@ from vicheck.adapters.numpyro.dependencies import look_at
 from vicheck.adapters.numpyro.location_scale import other_parameters
 from vicheck.adapters.numpyro.program import NumpyroProgram
 from vicheck.errors import ArgumentError, require_count
-from vicheck.model import Model, double_precision
+from vicheck.model import Data, Model, double_precision
 from vicheck.results.fit import Fit
 from vicheck.runtime.interrupts import between_pieces, presses
 from vicheck.vi.fitting import fit
 from vicheck.vi.tuning import Trial, Tuning
 
-__all__ = ["Reparametrised", "learn_degrees", "location_scale_sites", "with_degrees"]
+__all__ = ["Reparametrised", "code_for", "learn_degrees", "location_scale_sites", "with_degrees"]
 
 _STARTS = (1.0, 0.0, 0.5)
 """Where the search for degrees starts: with the model as it is, if no other is better."""
@@ -96,12 +96,11 @@ def with_degrees(model: Model, degrees: Mapping[str, float]) -> Model:
     assert isinstance(program, NumpyroProgram)
     ours = {_degree_of(name): np.float64(degrees[name]) for name, _ in sites}
     with double_precision():
-        example = program.example(model.data, model.missing)
         moved = replace(
             program,
             function=_PartlyCentred(program, sites),
             stand_ins=tuple((f"{name}_decentered", name) for name, _ in sites),
-        ).with_parameters(example | ours)
+        ).with_parameters(_filled(model) | ours)
     return replace(model, program=moved, data=model.data | ours)
 
 
@@ -146,7 +145,8 @@ def learn_degrees(
     """
     require_count("max_fits", max_fits, len(_STARTS))
     model.require_data()
-    original, options = _original(model), {"family": family, "rank": rank, "seed": seed}
+    original = _original(model)
+    options: dict[str, Any] = {"family": family, "rank": rank, "seed": seed}
     sites = location_scale_sites(original)
     if not sites:
         fitted = fit(original, **options)
@@ -155,16 +155,43 @@ def learn_degrees(
     search = Tuning(centred, tuple(map(_degree_of, sites)), max_fits=max_fits, **options)
     best = search.run(_STARTS)
     degrees = dict(zip(sites, best.values, strict=True))
-    changed = {name: degree for name, degree in degrees.items() if degree < 1.0}
-    chosen = with_degrees(original, degrees) if changed else original
+    code = code_for(original, degrees)
+    chosen = with_degrees(original, degrees) if code else original
     num_evaluations = search.num_evaluations
     if presses() and best.fit is not None:
         fitted, chosen = best.fit, best.fit.model
     else:
         fitted = fit(chosen, **options)
         num_evaluations += fitted.solution.num_evaluations
-    code = _code(original, changed)
     return Reparametrised(chosen, fitted, degrees, code, num_evaluations, tuple(search.trials))
+
+
+def code_for(model: Model, degrees: Mapping[str, float]) -> str:
+    """Return lines of Python that do to a model's function what `with_degrees` does to the model.
+
+    They use NumPyro's own means, and call the result ``reparametrised``. Degrees are written with
+    two digits; sites of degree 1 need no line, and without any others the code is empty.
+    """
+    model = _original(model)
+    others = dict(_sites_of(model))
+    _require_degrees(degrees, list(others))
+    rounded = {name: round(float(degree), 2) for name, degree in degrees.items()}
+    config = ", ".join(
+        f"{json.dumps(name, ensure_ascii=False)}: LocScaleReparam({degree:g}"
+        + (f", shape_params={others[name]!r})" if others[name] else ")")
+        for name, degree in rounded.items()
+        if degree < 1.0
+    )
+    if not config:
+        return ""
+    function = getattr(getattr(model.program, "function", None), "__name__", "")
+    return (
+        "import numpyro\n"
+        "from numpyro.infer.reparam import LocScaleReparam\n"
+        f"config = {{{config}}}\n"
+        "reparametrised = numpyro.handlers.reparam("
+        f"{function if function.isidentifier() else 'model_fn'}, config=config)"
+    )
 
 
 @dataclass(frozen=True)
@@ -200,14 +227,18 @@ def _original(model: Model) -> Model:
     return replace(model, program=function.program, data=data)
 
 
+def _filled(model: Model) -> Data:
+    """Return data of the right shapes, with zeros for what is observed if some of it is missing."""
+    return model.program.without_observations(model.data) if model.missing else model.data
+
+
 def _sites_of(model: Model) -> Sites:
     """Return the sites that other coordinates are possible and useful for."""
     program = model.program
     if not isinstance(program, NumpyroProgram):
         return ()
     with double_precision():
-        example = program.example(model.data, model.missing)
-        look = look_at(program.function, dict(program.fixed), example)
+        look = look_at(program.function, dict(program.fixed), _filled(model))
     sites = []
     for name, site in look.sites.items():
         others = other_parameters(site["fn"])
@@ -229,23 +260,3 @@ def _require_degrees(degrees: Mapping[str, float], known: list[str]) -> None:
             )
         if not isinstance(degree, Real) or not 0.0 <= float(degree) <= 1.0:
             raise ArgumentError("degrees", f"must lie within 0 and 1, got {degree!r} for {name!r}")
-
-
-def _code(model: Model, degrees: Mapping[str, float]) -> str:
-    """Return lines that put sites into other coordinates by NumPyro's own means."""
-    if not degrees:
-        return ""
-    function = getattr(getattr(model.program, "function", None), "__name__", "")
-    others = dict(_sites_of(model))
-    config = ", ".join(
-        f"{json.dumps(name, ensure_ascii=False)}: LocScaleReparam({degree:g}"
-        + (f", shape_params={others[name]!r})" if others[name] else ")")
-        for name, degree in degrees.items()
-    )
-    return (
-        "import numpyro\n"
-        "from numpyro.infer.reparam import LocScaleReparam\n"
-        f"config = {{{config}}}\n"
-        "reparametrised = numpyro.handlers.reparam("
-        f"{function if function.isidentifier() else 'model_fn'}, config=config)"
-    )
