@@ -28,6 +28,9 @@ COLUMNS = (
 _FEW_VALUES = 32
 """A quantity with no more different values than this is bounded by them."""
 
+_WEIGHTLESS = 745.0
+"""Nats below the largest log ratio from which on a weight is zero."""
+
 
 def moments_table(
     values: Floats, log_ratios: Floats, smoothed: PsisResult, names: tuple[str, ...]
@@ -44,7 +47,7 @@ def moments_table(
         "is": importance_log_weights(log_ratios),
         "psis": smoothed.log_weights,
     }
-    moments = weighted_moments(values, tuple(ways.values()), log_ratios)
+    moments = weighted_moments(values, tuple(ways.values()), without_weightless(log_ratios))
     columns: dict[str, Floats] = {
         "mcse": _errors(moments, smoothed),
         "khat": _known(moments.khat, values, smoothed),
@@ -59,6 +62,18 @@ def moments_table(
     columns["shift"] = np.where((psis_sd == 0.0) & (vi_sd == 0.0), 0.0, shift)
     ordered = {name: columns[name] for name in COLUMNS if not name.startswith("use")}
     return pd.DataFrame(ordered, pd.Index(names))
+
+
+def without_weightless(log_ratios: Floats) -> Floats:
+    """Return log ratios, minus infinity where their weight is zero in double precision.
+
+    A q with heavy tails on a log scale reaches values so large that others would pass for equal,
+    where the posterior has nothing.
+    """
+    top = np.max(log_ratios, initial=-np.inf)
+    if not np.isfinite(top) or np.isnan(log_ratios).any():
+        return log_ratios
+    return np.where(log_ratios < top - _WEIGHTLESS, -np.inf, log_ratios)
 
 
 def with_use(

@@ -11,8 +11,8 @@ from vicheck.errors import ArgumentError
 __all__ = ["Budget", "budget_for"]
 
 _TIMES_THE_FIT = 20.0
-_LEAST_SECONDS = 20.0
-_LEAST_EVALUATIONS = 400_000
+_LEAST_SECONDS = 60.0
+_LEAST_EVALUATIONS = 4_000_000
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,10 @@ from vicheck.stats.t_mixtures import TMixture
 from vicheck.vi.families.family import Family
 from vicheck.vi.families.students import Students
 
-__all__ = ["Candidate", "Proposal", "judged"]
+__all__ = ["NUM_CHAINS", "NUM_DRAWS", "Candidate", "Proposal", "judged"]
+
+NUM_DRAWS, NUM_CHAINS = 100_000, 400
+"""Fresh draws and short chains that a candidate is judged by, unless more are asked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +53,8 @@ class Proposal(Approximation):
     def draws(self, num_draws: int, seed: int = 0) -> Draws:
         with double_precision():
             model = self.model.snapshot()
-            reported = reported_quantities(model, None)
+            names = (*reported_quantities(model, None).shapes, *dict(model.program.layout))
+            reported = reported_quantities(model, tuple(dict.fromkeys(names)))
             drawn = evaluate_draws_of(model, self.q, reported, num_draws, seed)
         sizes = [int(np.prod(shape)) for shape in reported.shapes.values()]
         parts = np.split(drawn.values, np.cumsum(sizes)[:-1], axis=1)
@@ -68,13 +71,13 @@ class Proposal(Approximation):
 
 
 def judged(
-    candidate: Candidate, title: str, quantities: Spec | None, num_draws: int | None, seed: int
+    candidate: Candidate, title: str, quantities: Spec | None, num_draws: int, seed: int
 ) -> Check:
     """Check a candidate on draws that it has never seen, with short chains and a search."""
-    options: dict[str, Any] = {"quantities": quantities}
     if candidate.fit is not None:
-        return check(candidate.fit, num_draws=num_draws, seed=seed, chains=True, **options)
+        return check(
+            candidate.fit, num_draws=num_draws, quantities=quantities, seed=seed, chains=NUM_CHAINS
+        )
     assert candidate.q is not None
-    proposal = Proposal(candidate.model, candidate.q, title)
-    draws = proposal.draws(num_draws or 100_000, seed)
-    return check_given(draws, quantities, chains=True, num_starts=None, seed=seed)
+    draws = Proposal(candidate.model, candidate.q, title).draws(num_draws, seed)
+    return check_given(draws, quantities, chains=NUM_CHAINS, num_starts=None, seed=seed)

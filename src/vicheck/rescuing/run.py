@@ -14,7 +14,7 @@ from vicheck.errors import ArgumentError, in_brief, require_count
 from vicheck.model import Model
 from vicheck.quantities import Spec
 from vicheck.rescuing.budget import Budget, budget_for
-from vicheck.rescuing.candidate import Candidate, judged
+from vicheck.rescuing.candidate import NUM_CHAINS, NUM_DRAWS, Candidate, judged
 from vicheck.rescuing.ladder import LADDER, Patient, Rung, ordered
 from vicheck.rescuing.sampling import sampled
 from vicheck.results.check import Check
@@ -43,7 +43,7 @@ def rescue(
     budget: float | None = None,
     remedies: Sequence[str] | None = None,
     quantities: Spec | None = None,
-    num_draws: int | None = None,
+    num_draws: int = NUM_DRAWS,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> Rescue:
@@ -62,14 +62,14 @@ def rescue(
         A fit, a check or draws with their model, or a model, which is fitted first.
     budget
         Seconds after which no further remedy is begun; by default twenty times what the fit took,
-        in seconds and in evaluations of the density, and at least 20 s.
+        in seconds and in evaluations of the density, and at least a minute.
     remedies
         Names of those to try, in this order: any of ``vicheck.rescuing.run.REMEDIES``. One name
         carries out a single remedy.
     quantities
         As for `vicheck.check`: what has to be right.
     num_draws
-        Fresh draws that each candidate is judged by; as for `vicheck.check`.
+        Fresh draws that each candidate is judged by; 100,000 by default.
     seed
         The same seed gives the same bits, as long as the budget does not end it.
     progress
@@ -95,6 +95,7 @@ def rescue(
     (True, True)
     """
     require_count("seed", seed, 0)
+    require_count("num_draws", num_draws, 1000)
     chosen = _chosen(remedies)
     say = progress or (lambda sentence: None)
     start = time.perf_counter()
@@ -110,7 +111,9 @@ def rescue(
         first.seconds or time.perf_counter() - start,
         0 if solution is None else solution.num_evaluations,
     )
-    trail = [_row("none", first, first, spent, 0, 0.0, kept=True, why="where it began")]
+    spent.spend(_cost_of(first) + (0 if solution is None else solution.num_evaluations))
+    seconds = time.perf_counter() - start
+    trail = [_row("none", first, first, spent, 0, seconds, kept=True, why="where it began")]
     patient = Patient(candidate, first, spent, seed)
     run = _Run(patient, trail, quantities, num_draws, say)
     try:
@@ -128,7 +131,7 @@ class _Run:
         patient: Patient,
         trail: list[Attempt],
         quantities: Spec,
-        num_draws: int | None,
+        num_draws: int,
         say: Callable[[str], None],
     ) -> None:
         self.patient, self.trail, self.say = patient, trail, say
@@ -237,11 +240,13 @@ class _Run:
 
 
 def _begun(
-    what: Any, quantities: Spec | None, num_draws: int | None, seed: int
+    what: Any, quantities: Spec | None, num_draws: int, seed: int
 ) -> tuple[Check, Candidate]:
     """Return the check of what is to be rescued, and it as a candidate."""
     if isinstance(what, Fit):
-        checked = check(what, num_draws=num_draws, quantities=quantities, seed=seed, chains=True)
+        checked = check(
+            what, num_draws=num_draws, quantities=quantities, seed=seed, chains=NUM_CHAINS
+        )
         return checked, Candidate(what.model, what.q, what)
     if isinstance(what, Draws):
         checked = check(what, quantities=quantities)

@@ -68,8 +68,8 @@ class Rescue:
     def moments(self) -> pd.DataFrame:
         """Mean, sd and Monte Carlo error of every quantity, by what may be used of it.
 
-        ``source`` is "vi" or "psis" where the check recommends it, "nuts" where there are draws by
-        NUTS that have mixed, and "neither" where there is nothing to be recommended.
+        ``source`` is "psis" where the weights work, or else "vi", "nuts" where there are draws by
+        NUTS that have mixed, and "neither" where the check recommends nothing.
         """
         import pandas as pd
 
@@ -78,13 +78,13 @@ class Rescue:
         if self.reference is not None and not self.reference.caution and use.isna().any():
             moments = self.reference.moments.reindex(table.index)
             return moments[["mean", "sd", "mcse"]].assign(source="nuts")
-        plain = table["use_mean"] == "vi"
-        plain_sd = table["use_sd"] == "vi"
+        # Where the weights work, weighted estimates have no error but that of chance.
+        source = "psis" if self.check.verdict.weights_work.value == "yes" else "vi"
         columns = {
-            "mean": table["vi_mean"].where(plain, table["psis_mean"]),
-            "sd": table["vi_sd"].where(plain_sd, table["psis_sd"]),
-            "mcse": table["mcse"],
-            "source": use.fillna("neither"),
+            "mean": table[f"{source}_mean"],
+            "sd": table[f"{source}_sd"],
+            "mcse": table["mcse"] if source == "psis" else np.nan,
+            "source": use.where(use.isna(), source).fillna("neither"),
         }
         return pd.DataFrame(columns, table.index)
 
