@@ -29,6 +29,18 @@ from truth.problems import all_problems
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "benchmarks" / "rescue.json", ROOT / "docs" / "rescue-benchmarks.md"
 UNKNOWN = Truth({}, "not known")
+HEAD = """# Rescues, measured
+
+Written by `make bench-rescue` (`benchmarks/rescue.py`); do not edit.
+
+Default mean field, then `vicheck.rescue` with its default budget. khat is that of 100,000 fresh
+draws. Errors are the largest of any quantity: of a mean in posterior sds, of an sd as a log ratio,
+of a mean in Monte Carlo errors (its own and the reference's). *Evaluations* are all densities, with
+a gradient or without: fit, checks, short chains and NUTS. *NUTS* are gradients of NUTS from
+nothing, where it was run. Seconds are of the processor, with compiling.
+
+| problem | d | khat before | after | level | by | mean | sd | in MCSE | evaluations | NUTS | s |
+|---|---|---|---|---|---|---|---|---|---|---|---|"""
 
 
 def main() -> None:
@@ -59,9 +71,7 @@ def cases(data: Path) -> Iterator[Problem]:
     yield own("20 groups, two varying coefficients", radon)
     yield own("local level, 25 steps", local_level)
     yield own("hierarchical logistic regression, 4 groups, centred", groups)
-    for name, problem in known.items():
-        if problem.kind == "posteriordb":
-            yield problem
+    yield from (each for each in known.values() if each.kind == "posteriordb")
 
 
 def own(name: str, make: Any, truth: Truth = UNKNOWN) -> Problem:
@@ -135,9 +145,7 @@ def logistic() -> Any:
 
 
 def student() -> Any:
-    return vicheck.from_log_density(
-        lambda x: dist.StudentT(5.0).log_prob(x).sum(), np.zeros(10)
-    )
+    return vicheck.from_log_density(lambda x: dist.StudentT(5.0).log_prob(x).sum(), np.zeros(10))
 
 
 def student_truth() -> Truth:
@@ -219,21 +227,7 @@ def groups() -> Any:
 
 
 def as_markdown(rows: dict[str, dict[str, Any]]) -> str:
-    lines = [
-        "# Rescues, measured",
-        "",
-        "Written by `make bench-rescue` (`benchmarks/rescue.py`); do not edit.",
-        "",
-        "Default mean field, then `vicheck.rescue` with its default budget. khat is that of 100,000",
-        "fresh draws. Errors are the largest of any quantity: of a mean in posterior sds, of an sd as a",
-        "log ratio, of a mean in Monte Carlo errors (its own and the reference's). *Evaluations* are",
-        "all densities, with a gradient or without, fit, checks, short chains and NUTS included; *NUTS*",
-        "are gradients of NUTS from nothing. Seconds are of the processor, with compiling.",
-        "",
-        "| problem | parameters | khat before | after | level | by | mean | sd | in MCSE | evaluations"
-        " | NUTS | seconds |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    lines = [HEAD]
     for name, row in rows.items():
         level = row["level"] if row["succeeded"] else f"{row['level']}, not rescued"
         errors = [number(row[each]) for each in ("mean_error", "sd_error", "in_mcse")]

@@ -219,8 +219,9 @@ def _run(
     data: Data,
     target_accept: Any,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Return z of one of several chains, shape ``(draws, d)``, which transitions diverged, and how
-    many gradients all of it took.
+    """Return z of one of several chains, shape ``(draws, d)``, and what its transitions were.
+
+    Which of them diverged, and how many gradients all of them took, warm-up included.
     """
     program, num_draws, num_warmup, num_chains = what
 

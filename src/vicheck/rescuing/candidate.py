@@ -26,7 +26,7 @@ NUM_DRAWS, NUM_CHAINS = 100_000, 400
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """An approximation of the posterior of a model, which may be the user's in other coordinates."""
+    """An approximation of a posterior, of the user's model or of it in other coordinates."""
 
     model: Model
     q: Family | None
@@ -51,6 +51,7 @@ class Proposal(Approximation):
         return cls(model, Students.made_of(**vars(mixture)), title)
 
     def draws(self, num_draws: int, seed: int = 0) -> Draws:
+        """Draw all parameters, and what is derived from them, with both log densities."""
         with double_precision():
             model = self.model.snapshot()
             names = (*reported_quantities(model, None).shapes, *dict(model.program.layout))
@@ -62,11 +63,10 @@ class Proposal(Approximation):
             name: part.reshape(len(part), *shape)
             for (name, shape), part in zip(reported.shapes.items(), parts, strict=True)
         }
-        return Draws(
-            values, drawn.log_p, drawn.log_q, title=self.title, model=self.model, q=self
-        )
+        return Draws(values, drawn.log_p, drawn.log_q, title=self.title, model=self.model, q=self)
 
     def family(self) -> Family:
+        """Return what is drawn from."""
         return self.q
 
 

@@ -190,9 +190,7 @@ def _fitted(patient: Patient, family: str, **options: object) -> Candidate:
 
 
 def _proposed(patient: Patient, mixture: TMixture) -> Candidate:
-    return Candidate(
-        patient.model, Students.made_of(**vars(mixture)), None, patient.candidate.code
-    )
+    return Candidate(patient.model, Students.made_of(**vars(mixture)), None, patient.candidate.code)
 
 
 def _start(patient: Patient) -> TMixture | str:

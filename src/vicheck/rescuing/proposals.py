@@ -52,7 +52,7 @@ def num_steering(dim: int) -> int:
 
 def t_around(mean: Floats, covariance: Floats, df: float = _DF) -> TMixture:
     """Return a t with a mean and covariance."""
-    return single_t(mean, np.linalg.cholesky(covariance * (df - 2.0) / df), df)
+    return single_t(mean, np.asarray(np.linalg.cholesky(covariance * (df - 2.0) / df)), df)
 
 
 def heavier(steering: Steering, *around: TMixture) -> TMixture:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from vicheck.checking.run import check
-from vicheck.draws import Draws
+from vicheck.draws import Approximation, Draws
 from vicheck.errors import ArgumentError, in_brief, require_count
 from vicheck.model import Model
 from vicheck.quantities import Spec
@@ -22,7 +22,6 @@ from vicheck.results.fit import Fit
 from vicheck.results.reference import Reference
 from vicheck.results.rescue import Attempt, Rescue
 from vicheck.runtime.interrupts import between_pieces
-from vicheck.vi.families.family import Family
 from vicheck.vi.fitting import fit
 
 __all__ = ["REMEDIES", "rescue"]
@@ -33,7 +32,6 @@ REMEDIES = (*(rung.name for rung in LADDER), "mcmc")
 _LEVELS = {"none": 0, "unreliable": 0, "usable": 1, "good": 2}
 _CLOSE = 0.5
 """khat below which weighted estimates have a finite variance (the paper, section 2)."""
-_DRIFTS = frozenset({"chains-drift-weighted"})
 
 
 @between_pieces()
@@ -199,9 +197,7 @@ class _Run:
             why = f"failed: {in_brief(error)}"
         seconds = time.perf_counter() - begun
         spent = self.patient.budget
-        self.trail.append(
-            _row("mcmc", before, None, spent, used, seconds, kept=kept, why=why)
-        )
+        self.trail.append(_row("mcmc", before, None, spent, used, seconds, kept=kept, why=why))
 
     def result(self, seed: int) -> Rescue:
         """Return what has come of it."""
@@ -263,9 +259,9 @@ def _begun(
             "must come with its model, because remedies evaluate its density: make one by "
             "vicheck.from_numpyro, from_pymc or from_stan and pass it, or a fit of it",
         )
-    q = checked.q if isinstance(checked.q, Family) else None
-    if q is None and checked.q is not None:
-        q = checked.q.family()
+    q = checked.q
+    if isinstance(q, Approximation):
+        q = q.family()
     return checked, Candidate(checked.model, q)
 
 

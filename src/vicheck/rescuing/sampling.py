@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 
+from vicheck.model import double_precision
 from vicheck.nuts import reference
 from vicheck.rescuing.ladder import Patient
 from vicheck.results.reference import Reference
@@ -16,6 +17,10 @@ __all__ = ["sampled"]
 _NUM_CHAINS, _NUM_DRAWS, _NUM_WARMUP = 4, 1000, 500
 _STEPS_EXPECTED = 31
 """Gradients of a transition, for what NUTS is expected to cost where it was not run."""
+_STEP_SECONDS = 1e-5
+"""Of a step of NUTS beyond its gradient."""
+_TIMED = 32
+"""Gradients that are timed."""
 
 
 def sampled(patient: Patient) -> Reference | str:
@@ -23,10 +28,10 @@ def sampled(patient: Patient) -> Reference | str:
     left = patient.budget.seconds - patient.budget.elapsed
     expected = _seconds_expected(patient)
     if expected > left:
+        transitions = f"{_NUM_CHAINS} chains of {_NUM_WARMUP + _NUM_DRAWS} transitions"
         return (
-            f"NUTS would take about {_duration(expected)} "
-            f"({_NUM_CHAINS} chains of {_NUM_WARMUP + _NUM_DRAWS} transitions, "
-            f"{_STEPS_EXPECTED} gradients each), and {_duration(max(0.0, left))} of the budget is left"
+            f"NUTS would take about {_duration(expected)} ({transitions}, {_STEPS_EXPECTED} "
+            f"gradients each), and {_duration(max(0.0, left))} of the budget is left"
         )
     weighted = not np.isnan(patient.check.kept_log_weights).any()
     around = patient.check if weighted else patient.candidate.fit
@@ -48,22 +53,19 @@ def _has_parameters(patient: Patient) -> bool:
 
 
 def _seconds_expected(patient: Patient) -> float:
-    """Return what NUTS is expected to take, by the time of one gradient at a time."""
-    from vicheck.model import double_precision
-
+    """Return what NUTS is expected to take, by the time of gradients that are computed together."""
     with double_precision():
         now = patient.model.snapshot()
         density = Density(now.program, now.data, {})
-        mean = patient.place()[0][None, None]
+        z = np.tile(patient.place()[0], (1, _TIMED, 1))
         lane = np.zeros(1, np.intp)
-        density(lane, mean)
+        density(lane, z)
         begun = time.perf_counter()
-        for _ in range(3):
-            density(lane, mean)
-        seconds = (time.perf_counter() - begun) / 3.0
-    patient.budget.spend(4)
+        density(lane, z)
+        seconds = (time.perf_counter() - begun) / _TIMED
+    patient.budget.spend(2 * _TIMED)
     transitions = _NUM_CHAINS * (_NUM_DRAWS + _NUM_WARMUP)
-    return seconds * transitions * _STEPS_EXPECTED
+    return (seconds + _STEP_SECONDS) * transitions * _STEPS_EXPECTED
 
 
 def _duration(seconds: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -58,6 +58,11 @@ class Rescue:
     """Draws by NUTS, where nothing cheaper was enough."""
 
     @property
+    def by_sampling(self) -> bool:
+        """Whether it is draws by NUTS that can be used, and no approximation."""
+        return bool((self.moments["source"] == "nuts").all())
+
+    @property
     def trail(self) -> pd.DataFrame:
         """What was tried, in order: a row for each remedy."""
         import pandas as pd
@@ -88,11 +93,33 @@ class Rescue:
         }
         return pd.DataFrame(columns, table.index)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain values, without the draws."""
+        return {
+            "succeeded": self.succeeded,
+            "sentence": self.sentence,
+            "code": self.code,
+            "trail": [dict(vars(attempt)) for attempt in self.attempts],
+            "moments": self.moments.to_dict(orient="index"),
+            "check": self.check.to_dict(),
+        }
+
     def __str__(self) -> str:
-        columns = ["remedy", "khat_before", "khat_after", "level", "drift", "seconds", "kept", "why"]
+        columns = [
+            "remedy",
+            "khat_before",
+            "khat_after",
+            "level",
+            "drift",
+            "seconds",
+            "kept",
+            "why",
+        ]
         table = self.trail[columns].to_string(index=False, float_format="{:.2f}".format)
         return f"{self.sentence}\n\n{table}"
 
     def __repr__(self) -> str:
         done = "succeeded" if self.succeeded else "failed"
-        return f"Rescue({done}, khat={self.check.khat:.2f}, {len(self.attempts) - 1} remedies tried)"
+        return (
+            f"Rescue({done}, khat={self.check.khat:.2f}, {len(self.attempts) - 1} remedies tried)"
+        )

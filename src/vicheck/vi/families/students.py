@@ -58,16 +58,17 @@ class Students(Family, HasMoments):
         """
         roots, parts = np.asarray(roots, np.float64), np.asarray(parts, np.float64)
         ones = np.ones(np.shape(locs))
-        return cls(
-            locs=np.asarray(locs, np.float64),
-            roots=roots,
-            inverses=np.linalg.inv(roots),
-            log_dets=np.linalg.slogdet(roots)[1],
-            ups=ones if ups is None else np.asarray(ups, np.float64),
-            downs=ones if downs is None else np.asarray(downs, np.float64),
-            dfs=np.clip(np.asarray(dfs, np.float64), LEAST_DF, MOST_DF),
-            parts=parts / parts.sum(),
-        )
+        arrays: dict[str, Any] = {
+            "locs": np.asarray(locs, np.float64),
+            "roots": roots,
+            "inverses": np.linalg.inv(roots),
+            "log_dets": np.linalg.slogdet(roots)[1],
+            "ups": ones if ups is None else np.asarray(ups, np.float64),
+            "downs": ones if downs is None else np.asarray(downs, np.float64),
+            "dfs": np.clip(np.asarray(dfs, np.float64), LEAST_DF, MOST_DF),
+            "parts": parts / parts.sum(),
+        }
+        return cls(**arrays)
 
     @property
     def dim(self) -> int:
@@ -81,8 +82,7 @@ class Students(Family, HasMoments):
         normal, stretch = noise[: self.dim], noise[-1]
         part = self._part_of(noise[-2])
         loc, root, up, down = (
-            jnp.take(array, part, axis=0)
-            for array in (self.locs, self.roots, self.ups, self.downs)
+            jnp.take(array, part, axis=0) for array in (self.locs, self.roots, self.ups, self.downs)
         )
         return loc + root @ (stretch * jnp.where(normal > 0.0, up, down) * normal)
 
@@ -148,9 +148,7 @@ class Students(Family, HasMoments):
 
     def _means(self) -> jax.Array:
         lean = (self.ups - self.downs) / jnp.sqrt(2.0 * jnp.pi)
-        return self.locs + self._factors()[0][:, None] * jnp.einsum(
-            "kij,kj->ki", self.roots, lean
-        )
+        return self.locs + self._factors()[0][:, None] * jnp.einsum("kij,kj->ki", self.roots, lean)
 
     def _factors(self) -> tuple[jax.Array, jax.Array]:
         """Return mean and mean square of the factor ``sqrt(df / chi-square)``."""
