@@ -236,7 +236,7 @@ def test_simulations_are_of_the_same_model():
     moved = with_degrees(model, {"theta": 0.4})
     assert moved.observed == ("y",)
     with double_precision():
-        z, drawn = simulate_many(moved.program, np.arange(500), moved.data)
+        z, drawn = jax.device_get(simulate_many(moved.program, np.arange(500), moved.data))
     there = moved.constrain(z)
     noise = (drawn["y"] - there["theta"]) / EIGHT_SCHOOLS["sigma"]
     raw = (there["theta"] - there["mu"][:, None]) / there["tau"][:, None]

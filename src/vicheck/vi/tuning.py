@@ -9,7 +9,6 @@ the numbers adds nothing (the envelope theorem).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -40,8 +39,8 @@ _NUM_DRAWS = 1024
 """Draws that ELBOs are compared on: errors of differences are below what is negligible."""
 _ROWS = 32
 """Of these, how many are evaluated together."""
-_UNIT = 0.125
-"""Of the values, for SciPy: its first step is as long as the slope, in these units."""
+_SHORTEST, _LONGEST = 0.02, 1.0
+"""Bounds of the units that values are measured in while the ELBO is climbed."""
 _FAR = 2**32
 """Added to a seed: the noise of no fit."""
 
@@ -99,14 +98,14 @@ class Tuning:
         enough = self.highest - NEGLIGIBLE
         return next(trial for trial in self.trials if trial.elbo >= enough)
 
-    def run(self, starts: Iterable[float]) -> Trial:
+    def run(self) -> Trial:
         """Return the best of what is worth trying.
 
-        The search starts with all values the same. An earlier start is preferred to a later one
-        that gains nothing, and ends of the interval to values between them that gain nothing.
+        The search starts with all values 1, 0 or one half. An earlier start is preferred to a later
+        one that gains nothing, and ends of the interval to values between them that gain nothing.
         """
         with suppress(_NoMoreFitsError, KeyboardInterrupt):
-            for value in starts:
+            for value in (1.0, 0.0, 0.5):
                 self.at((value,) * len(self.names))
             self._climb(self.best)
             return self._simplified(self.best)
@@ -160,10 +159,11 @@ class Tuning:
         if not np.isfinite(highest):
             return
         lowest = min(trial.elbo for trial in self.trials if np.isfinite(trial.elbo))
+        units = self._units(start)
 
         def loss(at: Floats) -> tuple[float, Floats]:
-            trial = self.at(tuple(at * _UNIT))
-            return -max(trial.elbo, lowest), -trial.slopes * _UNIT
+            trial = self.at(tuple(np.clip(at * units, 0.0, 1.0)))
+            return -max(trial.elbo, lowest), -trial.slopes * units
 
         def stop_without_gain(_: Floats) -> None:
             nonlocal highest
@@ -173,22 +173,44 @@ class Tuning:
 
         minimize(
             loss,
-            np.array(start.values) / _UNIT,
+            np.array(start.values) / units,
             jac=True,
             method="L-BFGS-B",
-            bounds=[(0.0, 1.0 / _UNIT)] * len(start.values),
+            bounds=[(0.0, 1.0 / unit) for unit in units],
             callback=stop_without_gain,
-            options={"ftol": 0.0, "gtol": NEGLIGIBLE * _UNIT, "maxls": 6},
+            options={"ftol": 0.0, "gtol": NEGLIGIBLE, "maxls": 6},
         )
+
+    def _units(self, start: Trial) -> Floats:
+        """Return units in which the ELBO curves as the first step of SciPy's supposes.
+
+        That step is as long as the slope. Curvatures are the differences of slopes between the
+        starts; they are taken twice, because the ELBO is often flat but for the surroundings of its
+        maximum.
+        """
+        curvatures = np.zeros(len(self.names))
+        for trial in self.trials:
+            if trial is not start and np.isfinite(trial.elbo):
+                distances = np.abs(np.subtract(trial.values, start.values))
+                here = np.abs(trial.slopes - start.slopes) / distances
+                curvatures = np.maximum(curvatures, here)
+        with np.errstate(divide="ignore"):
+            return np.clip(1.0 / np.sqrt(2.0 * curvatures), _SHORTEST, _LONGEST)
 
     def _simplified(self, chosen: Trial) -> Trial:
         """Return a trial with values at the ends where that loses nothing."""
         enough = self.highest - NEGLIGIBLE
+        # What the starts with all values at an end say of the slopes there.
+        slopes_at = {
+            end: trial.slopes
+            for end in (0.0, 1.0)
+            for trial in self.trials
+            if trial.values == (end,) * len(self.names)
+        }
         for index, value in enumerate(chosen.values):
             end = float(value >= 0.5) if 0.0 < value < 1.0 else 1.0
-            # Were the ELBO concave, it would be no higher there; it nearly is.
-            bound = chosen.elbo + chosen.slopes[index] * (end - value)
-            if bound >= enough:
+            slope = 0.5 * (chosen.slopes[index] + slopes_at[end][index])
+            if chosen.elbo + slope * (end - value) >= enough - NEGLIGIBLE:
                 trial = self.at((*chosen.values[:index], end, *chosen.values[index + 1 :]))
                 if trial.elbo >= enough:
                     chosen = trial

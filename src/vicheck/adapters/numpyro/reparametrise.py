@@ -30,9 +30,6 @@ from vicheck.vi.tuning import Trial, Tuning
 
 __all__ = ["Reparametrised", "code_for", "learn_degrees", "location_scale_sites", "with_degrees"]
 
-_STARTS = (1.0, 0.0, 0.5)
-"""Where the search for degrees starts: with the model as it is, if no other is better."""
-
 Sites = tuple[tuple[str, tuple[str, ...]], ...]
 """Names of sites, each with the names of its parameters besides loc and scale."""
 
@@ -143,7 +140,7 @@ def learn_degrees(
     >>> better.degrees["theta"] < 0.1
     True
     """
-    require_count("max_fits", max_fits, len(_STARTS))
+    require_count("max_fits", max_fits)
     model.require_data()
     original = _original(model)
     options: dict[str, Any] = {"family": family, "rank": rank, "seed": seed}
@@ -153,7 +150,7 @@ def learn_degrees(
         return Reparametrised(original, fitted, {}, "", fitted.solution.num_evaluations, ())
     centred = with_degrees(original, dict.fromkeys(sites, 1.0))
     search = Tuning(centred, tuple(map(_degree_of, sites)), max_fits=max_fits, **options)
-    best = search.run(_STARTS)
+    best = search.run()
     degrees = dict(zip(sites, best.values, strict=True))
     code = code_for(original, degrees)
     chosen = with_degrees(original, degrees) if code else original
