@@ -46,7 +46,7 @@ def test_the_trail_has_what_was_tried_and_what_it_cost(of_correlated):
 
 def test_its_lines_repeat_it_without_a_search(of_correlated):
     namespace = {"vicheck": vicheck, "fit": vicheck.fit(correlated())}
-    exec(of_correlated.code, namespace)  # noqa: S102
+    exec(of_correlated.code, namespace)
     again = namespace["rescued"]
     assert again.fit.family == "full_rank"
     assert again.check.verdict.level == "good"

@@ -73,14 +73,14 @@ class Rescue:
     def moments(self) -> pd.DataFrame:
         """Mean, sd and Monte Carlo error of every quantity, by what may be used of it.
 
-        ``source`` is "psis" where the weights work, or else "vi", "nuts" where there are draws by
-        NUTS that have mixed, and "neither" where the check recommends nothing.
+        ``source`` is "nuts" where NUTS was run and has mixed; or else "psis" where the weights
+        work, "vi" where they do not, and "neither" where the check recommends nothing.
         """
         import pandas as pd
 
         table = self.check.moments
         use = table["use"].where(table["use"] != "neither")
-        if self.reference is not None and not self.reference.caution and use.isna().any():
+        if self.reference is not None and not self.reference.caution:
             moments = self.reference.moments.reindex(table.index)
             return moments[["mean", "sd", "mcse"]].assign(source="nuts")
         # Where the weights work, weighted estimates have no error but that of chance.
