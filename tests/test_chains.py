@@ -113,7 +113,7 @@ def test_step_sizes_are_found_over_many_scales():
 
 def test_few_pilots_find_about_the_same_step_size():
     starts = MEAN + np.random.default_rng(6).standard_normal((512, 3)) @ ROOT.T
-    few, all_ = (run(gaussian, starts, unit(), is_cheap=cheap) for cheap in (False, True))
+    few, all_ = (run(gaussian, starts, unit(), num_pilots=number) for number in (32, None))
     assert few.step_size == pytest.approx(all_.step_size, rel=0.25)
 
 
@@ -147,7 +147,7 @@ def test_chains_that_would_take_too_long_are_not_run():
         return gaussian(z)
 
     starts = np.zeros((2048, 3))
-    assert run(counted, starts, unit(), is_cheap=False, most_seconds=0.0) is None
+    assert run(counted, starts, unit(), num_pilots=32, most_seconds=0.0) is None
     assert sum(asked) < 4096  # the starts, and the pilots
 
 

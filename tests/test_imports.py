@@ -26,7 +26,7 @@ ALLOWED = {
     "evaluation": {"draws", "errors", "model", "quantities", "results", "runtime"},
     "judging": {"errors", "plain_text", "remedies", "results", "stats"},
     # What finds approximations, and other people's.
-    "vi": {"draws", "errors", "evaluation", "model", "results", "runtime"},
+    "vi": {"draws", "errors", "evaluation", "model", "quantities", "results", "runtime"},
     "nuts": {"errors", "model", "results", "runtime"},
     "chains": {"vi"},
     "remedies": {"errors", "results", "stats", "vi"},
@@ -66,7 +66,7 @@ ALLOWED = {
 TYPES_ONLY = {
     "draws": {"model", "vi"},
     "evaluation": {"vi"},
-    "results": {"draws", "model", "vi"},
+    "results": {"draws", "model", "quantities", "vi"},
     "stats": set(),
 }
 # A result computes what it is asked for when it is asked, by code that lies above it. These are all
@@ -75,6 +75,7 @@ HANDED_OVER = {
     "results/calibration.py": {"adapters", "calibration", "judging", "report", "stats"},
     "results/check.py": {"adapters", "checking", "judging", "report", "stats"},
     "results/fit.py": {"vi"},
+    "results/linear_response.py": {"vi"},
 }
 THIRD_PARTY = {
     "errors": set(),

@@ -4,9 +4,8 @@ If q is the posterior, chains that leave its posterior alone leave its draws as 
 average. If not, they move towards the posterior, and how far they have come in a few steps is a
 lower bound of how far q is off, with a sign, quantity by quantity (after Wang, Kasprzak and
 Huggins, 2023). It needs no ratios, so it works in high dimension, where khat is high for every q.
-Chains do not pass between modes either: what q never visits they will not see.
-
-Everything is NumPy on the host but the density and its gradient.
+Chains do not pass between modes either: what q never visits they will not see. Everything is
+NumPy on the host but the density and its gradient.
 """
 
 from __future__ import annotations
@@ -52,8 +51,6 @@ _ONE_THREAD, _FEWEST_ROWS = 2**18, 8
 """Multiplications up to which OpenBLAS uses one thread, and rows with which that is worth it."""
 _TARGET = 0.75
 """Acceptance that the step size is adapted to; between 0.65 and 0.8 costs differ little."""
-_PILOTS = 32
-"""Chains that the step size is found with where gradients are dear."""
 _SMALLEST, _LARGEST = 2.0**-20, 2.0**12
 """Bounds of the step size, in sds of q."""
 _FIRST_STEPS = 4
@@ -212,8 +209,12 @@ class _State:
     value: Floats
     gradient: Floats
 
-    def take(self, rows: NDArray[np.intp]) -> _State:
-        return _State(self.z[rows], self.value[rows], self.gradient[rows])
+    @classmethod
+    def where_finite(cls, evaluate: Evaluate, z: Floats) -> tuple[NDArray[np.intp], _State]:
+        """Return which points have a finite density and gradient, and the state of chains there."""
+        state = cls(z, *evaluate(z))
+        rows = np.flatnonzero(state.is_finite())
+        return rows, cls(state.z[rows], state.value[rows], state.gradient[rows])
 
     def is_finite(self) -> NDArray[np.bool]:
         return np.isfinite(self.value) & np.isfinite(self.gradient).all(axis=1)
@@ -236,7 +237,7 @@ def run_chains(
     num_gradients: int,
     rng: np.random.Generator,
     *,
-    is_cheap: bool = True,
+    num_pilots: int | None = None,
     most_seconds: float = np.inf,
 ) -> Ends | None:
     """Run one chain from each start.
@@ -259,23 +260,26 @@ def run_chains(
         How often a chain may ask for the gradient.
     rng
         Where random numbers come from.
-    is_cheap
-        Whether a call costs more than its points: the step size is then found with all chains.
+    num_pilots
+        Chains with which the step size is found, if not with all.
     most_seconds
-        If it is foreseen to take longer, None is returned.
+        If the gradients are foreseen to take longer, None is returned.
     """
+    mean_leapfrogs = max(4, round(1.2 * starts.shape[1] ** 0.25))
+    clock = _Clock(evaluate, most_seconds / (len(starts) * num_gradients))
     with np.errstate(all="ignore"):  # trajectories may go anywhere; what is not finite is rejected
-        state = _State(starts, *evaluate(starts))
-        kept = np.flatnonzero(state.is_finite())
-        state = state.take(kept)
-        if not len(kept):
-            nothing = look(starts[:1])[:0]
-            return Ends(kept, nothing, nothing, 0, 0, np.nan, np.nan)
-        mean_leapfrogs = max(4, round(1.2 * starts.shape[1] ** 0.25))
-        pilots = state if is_cheap else state.take(np.arange(min(len(kept), _PILOTS)))
-        clock = _Clock(evaluate)
-        step_size = _adapted(clock, pilots, roots, mean_leapfrogs, rng)
-        if clock.seconds_for_each * len(kept) * num_gradients > most_seconds:
+        try:
+            for some in (starts[:num_pilots], starts):
+                kept, state = _State.where_finite(clock, some)
+                if len(kept):
+                    break
+            else:
+                nothing = look(starts[:1])[:0]
+                return Ends(kept, nothing, nothing, 0, 0, np.nan, np.nan)
+            step_size = _adapted(clock, state, roots, mean_leapfrogs, rng)
+            if len(some) < len(starts):
+                kept, state = _State.where_finite(clock, starts)
+        except _TooSlowError:
             return None
         schedule = _schedule(num_gradients, mean_leapfrogs, rng)
         late = len(schedule) - max(1, len(schedule) // 4)
@@ -299,20 +303,24 @@ def _schedule(num_gradients: int, mean_leapfrogs: int, rng: np.random.Generator)
     return lengths
 
 
-class _Clock:
-    """A density that knows how long it takes."""
+class _TooSlowError(Exception):
+    pass
 
-    def __init__(self, evaluate: Evaluate) -> None:
-        self._evaluate, self._began, self._points = evaluate, time.perf_counter(), 0
+
+class _Clock:
+    """A density that stops when it takes too long: so does the fastest call, of two at least."""
+
+    def __init__(self, evaluate: Evaluate, most_seconds: float) -> None:
+        self._evaluate, self._most, self._calls, self._fastest = evaluate, most_seconds, 0, np.inf
 
     def __call__(self, z: Floats) -> tuple[Floats, Floats]:
-        self._points += len(z)
-        return self._evaluate(z)
-
-    @property
-    def seconds_for_each(self) -> float:
-        """Seconds for each point so far, with what is computed between calls."""
-        return (time.perf_counter() - self._began) / max(1, self._points)
+        if self._calls > 1 and self._fastest > self._most:
+            raise _TooSlowError
+        began = time.perf_counter()
+        found = self._evaluate(z)
+        self._calls += 1
+        self._fastest = min(self._fastest, (time.perf_counter() - began) / len(z))
+        return found
 
 
 def _adapted(

@@ -82,6 +82,7 @@ def test_moments_have_the_promised_columns_and_names(checked):
     assert list(checked.moments.columns) == [
         "vi_mean", "vi_sd", "is_mean", "is_sd", "psis_mean", "psis_sd", "mcse", "shift", "khat",
         "khat_sd", "use_mean", "use_sd", "use", "chains_mean", "chains_sd", "drift", "drift_error",
+        "lr_sd",
     ]  # fmt: skip
     assert list(checked.moments.index[:3]) == ["mu", "tau", "theta_raw[0]"]
     assert "theta[7]" in checked.moments.index

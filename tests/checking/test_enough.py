@@ -4,6 +4,7 @@ import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -21,17 +22,17 @@ from vicheck.stats.psis import psis_quietly
 class Clock:
     """Time that passes only as draws are made."""
 
-    def __init__(self, seconds_per_draw, monkeypatch):
-        self.now, self.per_draw, self.made = 0.0, seconds_per_draw, []
+    def __init__(self, seconds_per_draw, monkeypatch, chunk=1000):
+        self.now, self.per_draw, self.made, self.chunk = 0.0, seconds_per_draw, [], chunk
         monkeypatch.setattr(enough.time, "perf_counter", lambda: self.now)
 
     def first(self, number, go_on):
-        """Make draws a thousand at a time, those that were made before for nothing."""
+        """Make draws a chunk at a time, those that were made before for nothing."""
         done = min(number, sum(self.made))
         while done < number:
-            self.now += 1000 * self.per_draw
-            self.made.append(1000)
-            done += 1000
+            self.now += self.chunk * self.per_draw
+            self.made.append(self.chunk)
+            done += self.chunk
             if done < number and go_on is not None and not go_on(done):
                 return None
         return number
@@ -92,6 +93,32 @@ def test_a_density_of_which_a_thousand_draws_exceed_the_budget_is_not_doubled(mo
     drawn, (note,) = draw_enough(clock.first, "auto", 60.0, settled_from(10**9))
     assert drawn == sum(clock.made) == 1000
     assert "the budget of 60 s was used up" in note
+
+
+def test_the_first_thousand_draws_have_a_budget_too(monkeypatch):
+    """125 draws at a time, a second each: the budget begins after the first of them."""
+    clock = Clock(1.0, monkeypatch, chunk=125)
+    drawn, (note,) = draw_enough(clock.first, "auto", 300.0, settled_from(0))
+    assert drawn == sum(clock.made) == 500
+    assert note == (
+        "Stopped at 500 draws: 1,000 would have taken about 17 minutes, longer than the budget of "
+        "5 minutes."
+    )
+
+
+def test_a_first_chunk_that_takes_longer_than_the_budget_is_the_last(monkeypatch):
+    clock = Clock(10.0, monkeypatch, chunk=125)
+    drawn, (note,) = draw_enough(clock.first, "auto", 120.0, settled_from(0))
+    assert drawn == sum(clock.made) == 125
+    assert "1,000 would have taken about 3 hours" in note
+
+
+def test_the_default_stops_among_the_first_thousand_draws_too(monkeypatch):
+    clock = Clock(1.0, monkeypatch, chunk=125)
+    drawn, notes = draw_enough(clock.first, None, 120.0, settled_from(0))
+    assert drawn == sum(clock.made) == 250  # the second chunk shows what they take
+    assert notes[0].startswith("100,000 draws would have taken about 28 hours")
+    assert notes[1].startswith("Stopped at 250 draws: 1,000 would have taken about 17 minutes")
 
 
 def test_draws_that_are_there_already_are_used_although_the_budget_is_over(monkeypatch):
@@ -315,6 +342,72 @@ def test_a_slow_density_is_checked_within_the_budget(monkeypatch):
         "Stopped at 2,000 draws: the budget of 42 minutes was used up, and more could still change "
         "the level.",
     )
+
+
+@pytest.mark.parametrize("num_draws", [None, "auto"])
+def test_a_density_of_a_second_a_draw_is_not_asked_for_an_hour(monkeypatch, num_draws):
+    """Draws, gradient test and chains together, at the default budget of two minutes."""
+    now = [0.0]
+
+    def slow(z):
+        now[0] += z.size / 2
+        return normal(z)
+
+    fit = vicheck.fit(on_host(normal), num_starts=1)
+    fit = vicheck.Fit(**{**vars(fit), "model": on_host(slow), "computed": None})
+    monkeypatch.setattr(enough.time, "perf_counter", lambda: now[0])
+    found = vicheck.check(fit, num_draws=num_draws)
+    assert now[0] < 600.0
+    assert found.psis.num_draws == (250 if num_draws is None else 125)
+    assert "1,000 would have taken about 17 minutes" in " ".join(found.notes)
+    assert found.chains is None
+    assert found.notes[-1].startswith("Short chains were left out: the draws have used up")
+    assert found.convergence.gradient.num_draws == 64
+    # The draws are the first of those that a fast machine would have drawn.
+    quick = vicheck.check(fit, num_draws=1000, chains=False)
+    assert np.array_equal(found.log_p, quick.log_p[: found.psis.num_draws])
+
+
+def test_chains_of_a_slow_density_are_given_up_after_two_calls(monkeypatch):
+    """At 20 ms they would take most of an hour, and to see that takes some seconds."""
+    now = [0.0]
+
+    def slow(z):
+        now[0] += 0.02 * z.size / 2
+        return normal(z)
+
+    fit = vicheck.fit(on_host(normal), num_starts=1)
+    fit = vicheck.Fit(**{**vars(fit), "model": on_host(slow), "computed": None})
+    monkeypatch.setattr(enough.time, "perf_counter", lambda: now[0])
+    without = vicheck.check(fit, num_draws=1000, chains=False)
+    before, now[0] = now[0], 0.0
+    found = vicheck.check(fit, num_draws=1000)
+    assert found.chains is None
+    assert found.notes[-1].startswith("Short chains were left out: they would take longer than 120")
+    assert now[0] - before == pytest.approx(0.02 * 2 * 128)
+    assert same(found, without)
+
+
+KINKED = {
+    "a kink": lambda x: -jnp.abs(x).sum(),
+    "a floor": lambda x: jnp.maximum(-0.5 * (x**2).sum(), -4.0) - 0.01 * (x**2).sum(),
+    "a wall": lambda x: jnp.where(x[0] > -1.0, -0.5 * (x**2).sum(), -jnp.inf),
+    "a jump": lambda x: -0.5 * (x**2).sum() + jnp.where(x[0] > 0.0, 2.0, 0.0),
+    "steps": lambda x: -jnp.floor(3.0 * jnp.abs(x)).sum(),
+    "a gradient that is not a number": lambda x: -jnp.sqrt(jnp.abs(x)).sum(),
+}
+
+
+@pytest.mark.parametrize("name", KINKED)
+def test_a_density_that_is_not_differentiable_gets_a_status_and_a_sentence(name):
+    model = vicheck.from_log_density(KINKED[name], np.full(2, 0.1))
+    fit = vicheck.fit(model)
+    assert str(fit.status)
+    found = vicheck.check(fit, num_draws=2000)
+    assert found.verdict.level in ("good", "usable", "unreliable", "none")
+    assert str(found.verdict)
+    assert found.chains is None or found.chains.num_chains > 0
+    assert len(found.moments) == 2
 
 
 # ---- chains ----

@@ -100,6 +100,46 @@ def test_the_number_of_draws_can_be_left_to_the_check(files):
     assert re.search(r"Stopped at [\d,]+ draws: ", done.stdout)
 
 
+@pytest.mark.slow
+def test_draws_are_evaluated_by_a_dask_cluster_to_the_same_bits(files):
+    """Two workers in processes of their own, which get the model's file by value."""
+    distributed = pytest.importorskip("distributed")
+    model = (f"{files / 'lines.py'}:line", "--data", files / "data.npz", "--draws", 3000)
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+    ) as cluster:
+        done = call(
+            "check", *model, "--dask", cluster.scheduler_address, "--save", files / "there.npz"
+        )
+        assert not done.stderr
+        with distributed.Client(cluster) as client:
+            logs = "".join(str(each) for each in client.run(_is_vicheck_loaded).values())
+    assert "True" in logs  # some worker had something to do
+    alone = call("check", *model, "--save", files / "here.npz")
+    assert (done.returncode, done.stdout) == (alone.returncode, alone.stdout)
+    assert (files / "there.npz").read_bytes() == (files / "here.npz").read_bytes()
+
+
+def _is_vicheck_loaded():
+    import sys
+
+    return "vicheck.evaluation.drawing" in sys.modules
+
+
+def test_a_scheduler_that_does_not_answer_is_named(files, monkeypatch):
+    def refuse(address):
+        raise OSError("timed out")
+
+    monkeypatch.setattr("vicheck.adapters.dask.dask_executor", refuse)
+    model = (f"{files / 'lines.py'}:line", "--data", files / "data.npz")
+    done = call("check", *model, "--dask", "tcp://127.0.0.1:1")
+    assert done.returncode == 69
+    assert "cannot reach a Dask scheduler at tcp://127.0.0.1:1: timed out" in done.stderr
+    done = call("check", files / "output.csv", "--dask", "tcp://127.0.0.1:1")
+    assert done.returncode == 64
+    assert "--dask goes with a model" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vicheck.stats.differences import differences
+from vicheck.stats.differences import differences, differences_by_numpy
 from vicheck.stats.estimates import expectation, plain_log_weights
 from vicheck.stats.psis import psis
 
@@ -48,3 +48,23 @@ def test_a_constant_does_not_differ_and_weightless_draws_do_not_count():
     constant, other = differences(h, log_weights)
     assert constant == (0.0, 0.0, 0.0, 0.0)
     assert np.isnan(other.shift_error)  # the plain mean is infinite
+
+
+@pytest.mark.parametrize("shape", [(5000, 3), (100, 700)], ids=["long", "wide"])
+def test_compiled_code_finds_what_numpy_does(shape):
+    rng = np.random.default_rng(3)
+    h = rng.standard_t(4, size=shape) * 10.0 ** rng.integers(-3, 4, shape[1])
+    h[:, 1] = 7.0
+    log_weights = psis(0.2 * np.tanh(h[:, 0])).log_weights.copy()
+    log_weights[:5] = -np.inf
+    weights = np.exp(log_weights)
+    weights /= weights.sum()
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(weights)
+    h[0, 2] = np.inf  # without weight: only the plain estimates are undefined
+    with np.errstate(all="ignore"):
+        plainly = differences_by_numpy(h, weights)
+    found = np.array(differences(h, log_weights))
+    np.testing.assert_allclose(found, plainly, rtol=1e-9, atol=1e-12)
+    assert not found[1].any()
+    assert np.isnan(found[2, 1])

@@ -11,7 +11,7 @@ from vicheck.stats.estimates import (
     khat_of,
     plain_log_weights,
 )
-from vicheck.stats.moments import weighted_moments
+from vicheck.stats.moments import means_and_errors, weighted_moments
 from vicheck.stats.psis import psis_once, psis_quietly
 
 SHAPES = {"many draws": (5000, 1), "few draws": (30, 150)}
@@ -115,6 +115,20 @@ def test_columns_are_in_their_place_whatever_the_block(rng, monkeypatch):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_allclose(whole.mean[0], expectation(values, log_weights[0]).mean)
     assert whole.khat[5] == pytest.approx(khat_of(values[:, 5], log_ratios), abs=1e-10)
+
+
+@pytest.mark.parametrize("num_draws", [50, 5000])
+def test_means_and_errors_are_those_of_an_expectation(rng, num_draws):
+    values = rng.normal(size=(num_draws, 3))
+    weights = rng.exponential(size=num_draws)
+    weights[3] = 0.0
+    values[3] = np.inf
+    weights /= weights.sum()
+    with np.errstate(divide="ignore"):
+        expected = expectation(values, np.log(weights))
+    mean, error = means_and_errors(values, weights)
+    np.testing.assert_allclose(mean, expected.mean, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(error, expected.mcse, rtol=1e-9)
 
 
 def test_what_depends_on_undefined_weights_is_nan(rng):

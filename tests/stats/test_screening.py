@@ -7,7 +7,7 @@ from scipy.signal import lfilter
 
 import vicheck
 from vicheck.judging.draws import evidence_of_draws
-from vicheck.stats.screening import screen_draws
+from vicheck.stats.screening import _least_different, screen_draws
 
 ALARMS = {"tied-draws", "clipped-ratios", "dependent-draws", "coarse-ratios", "ratios-too-coarse"}
 
@@ -34,6 +34,17 @@ def test_independent_draws_raise_no_alarm():
         ):
             values, log_p, log_q = what
             assert not evidence_of_draws(screen_draws(log_p, log_q, values.astype(float)))
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000, 65_535, 65_536])
+def test_different_numbers_are_counted_without_sorting(size):
+    """Never more than there are, and so many of all that only tied numbers are ever sorted."""
+    numbers = np.random.default_rng(size).normal(size=size)
+    assert 0.93 * size <= _least_different(numbers) <= size
+    numbers[: size // 5] = numbers[-1]
+    numbers[size // 5 : size // 3] = 0.0
+    numbers[size // 5 : size // 4] *= -1.0
+    assert _least_different(numbers) <= np.unique(numbers).size
 
 
 @pytest.mark.parametrize("repeat", [np.tile, np.repeat])

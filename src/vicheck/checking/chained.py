@@ -13,6 +13,7 @@ from vicheck.errors import ArgumentError, in_brief
 from vicheck.results.chains import ShortChains
 from vicheck.results.psis import PsisResult, PsisStatus
 from vicheck.stats.drift import Known, Watched, drift_between, memory
+from vicheck.stats.moments import means_and_errors
 
 if TYPE_CHECKING:
     from vicheck.chains import Ends, Roots
@@ -20,14 +21,17 @@ if TYPE_CHECKING:
     from vicheck.evaluation import Evaluated, Evaluation
     from vicheck.model import Model
     from vicheck.quantities import Quantities, Spec
+    from vicheck.vi.density import Density
     from vicheck.vi.families.family import Family
 
 __all__ = [
     "ENOUGH_EFFECTIVE",
     "LEAST_CHAINS",
     "Chains",
+    "Found",
     "chains_of_draws",
     "chains_of_fit",
+    "num_numbers",
     "require_chains",
 ]
 
@@ -44,10 +48,11 @@ ENOUGH_EFFECTIVE = 1000
 """Effective draws with which starts are weighted; half of all draws are enough, too."""
 _POOL = 2**23
 """Numbers in the noise of the draws among which weighted starts are chosen."""
-_BLOCK = 2**22
-"""Numbers that are worked on at a time."""
 _DRAWS_FOR_ROOTS = 4096
 """Draws from which the covariance of q is estimated where it has to be."""
+_PILOTS, _PILOTS_ON_HOST = 32, 128
+"""Chains that the step size is found with where gradients are dear, or may be: as many as are
+evaluated together."""
 _STREAM = (0, 17)
 """Added to the seed: other random numbers than those of the draws."""
 
@@ -207,7 +212,7 @@ def _run(witness: _Witness, seed: int, budget: float, chains: Chains) -> Found:
     from vicheck.vi.density import Density
 
     model = witness.model
-    plan = plan_chains(_num_numbers(model), witness.psis.num_draws)
+    plan = plan_chains(num_numbers(model), witness.psis.num_draws)
     if chains is None and not plan.is_affordable:
         cost = "they would take longer than the check itself; chains=True runs them"
         return None, (f"Short chains were left out: {cost}.",)
@@ -229,7 +234,7 @@ def _run(witness: _Witness, seed: int, budget: float, chains: Chains) -> Found:
         witness.roots(),
         plan.num_gradients,
         rng,
-        is_cheap=density.is_cheap,
+        num_pilots=_num_pilots(model, density),
         most_seconds=np.inf if chains else budget,
     )
     if ends is None:
@@ -238,7 +243,14 @@ def _run(witness: _Witness, seed: int, budget: float, chains: Chains) -> Found:
     return _summary(witness, rows, weights, ends), ()
 
 
-def _num_numbers(model: Model) -> int:
+def _num_pilots(model: Model, density: Density) -> int | None:
+    """Return with how many chains the step size is found; None where a call is what costs."""
+    if not density.is_cheap:
+        return _PILOTS
+    return _PILOTS_ON_HOST if model.program.runs_unseen_code("log_density", model.data) else None
+
+
+def num_numbers(model: Model) -> int:
     """Return how many numbers one evaluation of the density goes through."""
     import jax
 
@@ -274,10 +286,11 @@ def _summary(witness: _Witness, rows: Rows, weights: Floats | None, ends: Ends) 
     count = len(kept)
     starts = witness.values[kept]
     with np.errstate(all="ignore"):  # where something is not finite, nothing is known
-        of_q = of_starts = _known(np.ones(len(witness.values)), witness.values)
+        size = len(witness.values)
+        of_q = of_starts = Known(*means_and_errors(witness.values, np.full(size, 1.0 / size)))
         inflation = 1.0
         if weights is not None:
-            of_starts = _known(weights, witness.values[: len(weights)])
+            of_starts = Known(*means_and_errors(witness.values[: len(weights)], weights))
             # Chains from the same draw share their luck, and draws may count for few.
             inflation = float(np.sqrt(1.0 + count * np.square(weights).sum()))
         start_sd, end_sd = (_sd(each) for each in (starts, ends.values))
@@ -303,20 +316,6 @@ def _summary(witness: _Witness, rows: Rows, weights: Floats | None, ends: Ends) 
         from_q=from_q,
         rhat=memory(starts, ends.values),
     )
-
-
-def _known(weights: Floats, values: Floats) -> Known:
-    """Return weighted means of draws and their errors; what has no weight counts for nothing."""
-    counts = weights > 0.0
-    weights = weights[counts] / weights.sum()
-    width = max(1, _BLOCK // max(1, len(values)))
-    parts = []
-    for start in range(0, values.shape[1], width):
-        block = values[counts, start : start + width]
-        mean = weights @ block
-        parts.append((mean, np.sqrt(np.square(weights) @ np.square(block - mean))))
-    mean, error = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return Known(mean, error)
 
 
 def _sd(values: Floats) -> Floats:

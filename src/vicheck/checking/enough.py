@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BUDGET",
+    "FIRST_DRAWS",
     "MOST_DRAWS",
     "NUM_DRAWS",
     "NumDraws",
@@ -90,7 +91,8 @@ def draw_enough(
         Their number; "auto" to double it until nothing is open; None for 100,000 or, if these would
         take longer than the budget, the same as "auto".
     budget
-        Seconds, from the end of the first chunk on, which has to be compiled.
+        Seconds, from the end of the first chunk on, which has to be compiled. Where even the first
+        1000 draws exceed it, those that there are have to do.
     open_in
         Says what more draws could still change; nothing if that is nothing.
     """
@@ -110,8 +112,20 @@ def _doubled(
     first: First[T], open_in: Callable[[T], str], clock: _Clock, notes: tuple[str, ...]
 ) -> tuple[T, tuple[str, ...]]:
     number, begun = FIRST_DRAWS, time.perf_counter()
-    drawn = _there(first(number, None))
-    clock.start(number, time.perf_counter() - begun)
+
+    def in_time(done: int) -> bool:
+        clock.note(done, time.perf_counter() - begun)
+        return clock.allows_more
+
+    drawn = None
+    if clock.reached >= number or clock.allows_more:
+        drawn = first(number, in_time)
+    if drawn is None:
+        taking = f"{number:,} would have taken about {_spoken(round(clock.seconds_for(number)))}"
+        why = f"{taking}, longer than the budget of {_spoken(clock.budget)}"
+        drawn = _there(first(clock.reached, None))  # they are there already
+        return drawn, (*notes, f"Stopped at {clock.reached:,} draws: {why}.")
+    clock.note(number, time.perf_counter() - begun)
     while True:
         left = open_in(drawn)
         if not left:
@@ -138,14 +152,15 @@ class _Clock:
         self.budget = budget
         self.projected = np.nan
         """Seconds that the draws of a whole run would take."""
+        self.reached = 0
+        """Draws that were done when somebody looked."""
         self._start: tuple[float, int] | None = None
         self._first = 0.0
         """Seconds for the first draws, compiling included."""
-        self._reached = 0
-        """Draws that were done before the number became automatic."""
 
-    def start(self, done: int, seconds: float = 0.0) -> None:
-        """Begin to count, unless that has begun, with so many draws done in so many seconds."""
+    def note(self, done: int, seconds: float = 0.0) -> None:
+        """Note how many draws are done; the first time begin to count, after so many seconds."""
+        self.reached = max(self.reached, done)
         if self._start is None:
             self._start, self._first = (time.perf_counter(), done), seconds
 
@@ -157,21 +172,33 @@ class _Clock:
     def is_over(self) -> bool:
         return self.elapsed > self.budget
 
+    @property
+    def allows_more(self) -> bool:
+        """Whether there is time for any more draws; the first may have taken long to compile."""
+        return self._first <= max(self.budget, _COMPILING) and not self.is_over
+
+    def seconds_for(self, number: int) -> float:
+        """Return about how long so many draws take."""
+        assert self._start is not None
+        since = self.reached - self._start[1]
+        each = self.elapsed / since if since else self._first / self.reached
+        return each * number
+
     def has_time_to_double(self, done: int) -> bool:
         """Whether as many draws again as are done will be in time, as far as can be known."""
         assert self._start is not None
-        if 2 * done <= self._reached:
+        if 2 * done <= self.reached:
             return True
         since = done - self._start[1]
         if not since:
-            return self._first <= max(self.budget, _COMPILING) and not self.is_over
+            return self.allows_more
         return self.elapsed + self.elapsed / since * done <= self.budget
 
     def projects_too_long(self, done: int, number: int) -> bool:
         """Whether all of a number of draws will take longer than the budget, with some done."""
-        self.start(done)
+        self.note(done)
         assert self._start is not None
-        since, self._reached = done - self._start[1], done
+        since = done - self._start[1]
         if self.elapsed <= _NOTICED * self.budget or not since:
             return False
         self.projected = self.elapsed / since * number

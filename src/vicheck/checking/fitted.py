@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.checking.enough import NumDraws, draw_enough, open_question
+from vicheck.checking.enough import FIRST_DRAWS, NumDraws, draw_enough, open_question
 from vicheck.checking.given import nan_notes
 from vicheck.checking.modes import pooled_modes
 from vicheck.results.check import Check
@@ -21,7 +21,7 @@ from vicheck.stats.growth import khat_growth
 from vicheck.stats.tail_lengths import judged_psis
 
 if TYPE_CHECKING:
-    from vicheck.checking.chained import Chains
+    from vicheck.checking.chained import Chains, Found
     from vicheck.evaluation import Evaluated
     from vicheck.quantities import Quantities, Spec
     from vicheck.results.fit import Fit
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 __all__ = ["check_fit", "convergence_of", "provenance_of"]
 
 Floats = NDArray[np.float64]
+
+_FEW_GRADIENTS = 64
+"""Draws for the gradient test of a density that is too expensive for more."""
+_NO_TIME = "Short chains were left out: the draws have used up the budget; chains=True runs them."
 
 
 def check_fit(
@@ -45,6 +49,7 @@ def check_fit(
 ) -> Check:
     """Check a fit of vicheck's own; the reference is named in its provenance, and not used."""
     from vicheck.checking.chained import chains_of_fit
+    from vicheck.checking.response import response_column
     from vicheck.evaluation import Evaluation
     from vicheck.model import double_precision
     from vicheck.quantities import reported_quantities
@@ -69,13 +74,19 @@ def check_fit(
             )
 
         drawn, notes = draw_enough(evaluation.first, num_draws, budget, open_in)
-        convergence = convergence_of(fit, seed)
+        # A density of which not even these are in time is asked for little more.
+        stopped_early = not isinstance(num_draws, int) and len(drawn.log_q) < FIRST_DRAWS
+        convergence = convergence_of(fit, seed, _FEW_GRADIENTS if stopped_early else None)
         mixture = pooled(len(drawn.log_q))
         log_ratios = _log_ratios(drawn)
         smoothed = judged_psis(log_ratios)
-        short, left_out = chains_of_fit(
-            fit.model, fit.q, reported, evaluation, drawn, smoothed, seed, budget, chains
-        )
+        chained: Found = None, (_NO_TIME,) if chains is None else ()
+        if chains or not stopped_early:
+            chained = chains_of_fit(
+                fit.model, fit.q, reported, evaluation, drawn, smoothed, seed, budget, chains
+            )
+        short, left_out = chained
+        extra = {} if stopped_early else response_column(fit, reported, convergence.gradient)
     predictive = None
     if test_data is not None:
         from vicheck.checking.prediction import predictive_density
@@ -97,6 +108,7 @@ def check_fit(
         predictive=predictive,
         title=f"{fit.family} fit of {fit.model.dim} parameters ({fit.solver})",
         elbo_trace=fit.solution.elbo_trace,
+        extra=extra,
         provenance=provenance_of(fit, len(log_ratios), seed, typed),
         notes=(*notes, *left_out, *_notes_on(fit), *nan_notes(drawn.values, reported.drawn_names)),
         seconds=fit.seconds + time.perf_counter() - start,
@@ -121,8 +133,11 @@ def _log_ratios(drawn: Evaluated) -> Floats:
         return drawn.log_p - drawn.log_q
 
 
-def convergence_of(fit: Fit, seed: int) -> Convergence:
-    """Gather what is known about whether the solver has found its optimum."""
+def convergence_of(fit: Fit, seed: int, num_gradients: int | None = None) -> Convergence:
+    """Gather what is known about whether the solver has found its optimum.
+
+    The test of its gradient takes 1024 draws, unless another number is given.
+    """
     from vicheck.vi.families.registry import richer_than
     from vicheck.vi.gradient_test import gradient_test
 
@@ -141,7 +156,7 @@ def convergence_of(fit: Fit, seed: int) -> Convergence:
     return Convergence(
         status=fit.status,
         solver=fit.solver,
-        gradient=gradient_test(fit.model, fit.q, seed=seed),
+        gradient=gradient_test(fit.model, fit.q, num_draws=num_gradients or 1024, seed=seed),
         gradient_norm=solution.gradient_norm,
         sampling_error=solution.sampling_error,
         relative_change_mean=mean,

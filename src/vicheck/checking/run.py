@@ -90,8 +90,9 @@ def check(
         The same seed gives the same bits; 0 by default. Not for draws that are there already. An
         automatic number of draws gives the same bits as that number itself.
     budget
-        Seconds that evaluating draws may take, after the first 1000, where their number is not
-        given; 120 by default.
+        Seconds that evaluating draws may take, where their number is not given; 120 by default.
+        It counts from the end of the first chunk on, which is compiled: 1000 draws, or 125 where
+        functions on the host compute the density. Short chains that would take longer are left out.
     executor
         Anything with the interface of `concurrent.futures.Executor`, to evaluate chunks of draws:
         for fits of vicheck's own. The check is the same bits wherever they are evaluated; a chunk
@@ -267,7 +268,7 @@ def _with_truth(checked: Check, reference: Reference) -> Check:
         )
     if reference.caution:
         notes.append(f"The reference itself is doubtful: {reference.caution}.")
-    return replace(checked, extra=columns, notes=tuple(notes))
+    return replace(checked, extra=checked.extra | columns, notes=tuple(notes))
 
 
 def _require_reference(reference: Any) -> None:

@@ -12,6 +12,7 @@ import typer
 
 from vicheck.cli.answer import Report, Save, answer, require_places
 from vicheck.cli.application import app
+from vicheck.cli.executors import Dask, executor_at
 from vicheck.cli.failures import EX_DATAERR, EX_USAGE, fail, fail_to_read
 from vicheck.cli.loading import (
     Data,
@@ -60,6 +61,7 @@ Examples:
   $ vicheck check schools.py:centred --data schools.json
   $ vicheck check model.py --data data.csv --family full_rank --json
   $ vicheck check slow.stan --data data.json --draws auto --budget 600
+  $ vicheck check slow.py --data data.json --dask tcp://host:8786
   $ vicheck check schools.stan --data schools.json --report page.html
   $ vicheck check output.csv --save check.npz
 """
@@ -102,6 +104,7 @@ def _check(
             "they cost no more than the check]",
         ),
     ] = None,
+    dask: Dask = None,
     seed: Seed = 0,
     as_json: AsJson = False,
     report: Report = None,
@@ -115,8 +118,15 @@ def _check(
             _refuse_fitting_options(context, what)
             checked = _check_file(what)
         else:
-            options = {"num_draws": number, "budget": budget, "seed": seed, "chains": chains}
-            checked = _run(what, data, observed, family, solver, options, show_status)
+            options: dict[str, Any] = {
+                "num_draws": number,
+                "budget": budget,
+                "seed": seed,
+                "chains": chains,
+            }
+            with executor_at(dask) as executor:  # before the model is read: a typo is seen at once
+                options["executor"] = executor
+                checked = _run(what, data, observed, family, solver, options, show_status)
     answer(checked, as_json=as_json, report=report, save=save)
 
 
@@ -139,7 +149,9 @@ def _number_of_draws(
 
 
 def _refuse_fitting_options(context: typer.Context, path: str) -> None:
-    for name in ("data", "observed", "family", "solver", "draws", "budget", "chains", "seed"):
+    for name in (
+        "data", "observed", "family", "solver", "draws", "budget", "chains", "dask", "seed",
+    ):  # fmt: skip
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             sentence = f"--{name} goes with a model, but {path} is a fit, not a model"

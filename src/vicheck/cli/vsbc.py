@@ -10,7 +10,8 @@ import typer
 
 from vicheck.cli.answer import Report, Save, answer, require_places
 from vicheck.cli.application import app
-from vicheck.cli.failures import EX_UNAVAILABLE, INTERRUPTED, fail
+from vicheck.cli.executors import Dask, executor_at
+from vicheck.cli.failures import INTERRUPTED, fail
 from vicheck.cli.loading import (
     Data,
     Family,
@@ -89,10 +90,7 @@ def _vsbc(
         str | None,
         typer.Option(metavar="DIR", help="Keep finished chunks here, and resume from them."),
     ] = None,
-    dask: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="A Dask scheduler to run on, such as tcp://host:8786."),
-    ] = None,
+    dask: Dask = None,
     time_limit: Annotated[
         float | None,
         typer.Option(min=0.0, metavar="SECONDS", help="How long a single fit may take."),
@@ -119,7 +117,7 @@ def _vsbc(
 
     try:
         with ExitStack() as stack:
-            executor = None if dask is None else _connected(dask, stack)
+            executor = stack.enter_context(executor_at(dask))
             shown = stack.enter_context(bar())
             stack.enter_context(stdout_for_the_answer())
             calibration = _run(model, data, observed, shown, executor, options)
@@ -150,19 +148,6 @@ def _run(
     except ValueError as error:  # options that do not go together, or unknown quantities
         options = {name: f"--{name.replace('_', '-')}" for name in options}
         fail_over_option(error, options | {"num_draws": "--draws"})
-
-
-def _connected(address: str, stack: ExitStack) -> Executor:
-    from vicheck.adapters.dask import dask_executor
-
-    try:
-        return stack.enter_context(dask_executor(address))
-    except (OSError, ValueError) as error:
-        fail(
-            f"cannot reach a Dask scheduler at {address}: {error}",
-            EX_UNAVAILABLE,
-            "is it running, and is this the address that it printed?",
-        )
 
 
 def _split(quantities: list[str] | None) -> list[str] | None:

@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 
 from vicheck.errors import ModelError
 from vicheck.evaluation.chunks import Rows, drawn_ahead, one_ahead
-from vicheck.evaluation.sizes import CHUNKS, FEWEST, chunk_size, halved, kept_draws, width_of
+from vicheck.evaluation.sizes import (
+    CHUNKS,
+    FEWEST,
+    FEWEST_ON_HOST,
+    chunk_size,
+    halved,
+    kept_draws,
+    width_of,
+)
 from vicheck.model import Data, Model, Program, double_precision
 from vicheck.quantities import Quantities
 from vicheck.runtime.compiling import compiled
@@ -79,7 +87,9 @@ class Drawing:
     @cached_property
     def size(self) -> int:
         """How many draws a chunk has, whatever their number in all; never more than that."""
-        return min(self.num_draws, halved(FEWEST, self._most))
+        on_host = self.model.program.runs_unseen_code("log_density", self.model.data)
+        most = min(self._most, FEWEST_ON_HOST) if on_host else self._most
+        return min(self.num_draws, halved(FEWEST, most))
 
     @cached_property
     def block(self) -> int:

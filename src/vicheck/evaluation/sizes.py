@@ -13,6 +13,7 @@ __all__ = [
     "BLOCKS",
     "CHUNKS",
     "FEWEST",
+    "FEWEST_ON_HOST",
     "SEPARATE_CHUNKS",
     "TORCH_BATCHES",
     "Sizes",
@@ -31,6 +32,9 @@ _COPIES = 6
 
 FEWEST = 1000
 """Draws that are evaluated together at most, and with which a growing number of draws begins."""
+FEWEST_ON_HOST = 125
+"""The same where functions on the host compute the density: each draw may take a second, and only
+between chunks can anybody look at the clock."""
 
 
 class Sizes(NamedTuple):

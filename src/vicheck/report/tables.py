@@ -113,6 +113,9 @@ _MOMENTS = {
     "use_mean": Column("mean by", "which estimate of the mean to use", "text"),
     "use_sd": Column("sd by", "which estimate of the standard deviation to use", "text"),
 }
+_RESPONSE = {
+    "lr_sd": Column("LR sd", "standard deviation by linear response, to first order", "largest"),
+}
 _DRIFT = {
     "drift": Column("drift", "of the mean along short chains, in posterior sds", "size"),
     "drift_error": Column("drift error", "standard error of the drift", "largest"),
@@ -153,7 +156,7 @@ def direction_in_words(direction: str) -> str:
 
 def moments_table(moments: pd.DataFrame, most_bytes: int = MOST_BYTES) -> Table:
     """Lay out the moments of a check, which come worst first."""
-    further = _DRIFT | _REFERENCE
+    further = _RESPONSE | _DRIFT | _REFERENCE
     columns = _MOMENTS | {name: each for name, each in further.items() if name in moments}
     texts: dict[str, list[str | None]] = {
         name: [show(number) for number in moments[name]] for name in columns if name not in _WHICH

@@ -44,7 +44,7 @@ _TESTS = (
     "median", "bias", "bias_low", "bias_high", "dispersion", "coverage_90", "p_adjusted",
     "direction",
 )  # fmt: skip
-_LEFT_OUT = ("is_mean", "is_sd", "drift", "drift_error")
+_LEFT_OUT = ("is_mean", "is_sd", "drift", "drift_error", "lr_sd")
 """Columns of the moments that are not printed; of the drift, the findings say what matters."""
 _SIGN = "p = Pr_q(quantity < truth): small when q sits too high. bias is in sds of q."
 _MARK_WIDTH = len("caution")

@@ -23,7 +23,7 @@ from vicheck.runtime.kept_code import forget, keep, key_of, load_kept
 from vicheck.runtime.recent import Recent
 from vicheck.runtime.tracing import Traced, abstract, shape_of, shapes_of
 
-__all__ = ["MOST_KEPT", "Recent", "compiled", "is_large", "num_compiled", "num_kept"]
+__all__ = ["MOST_KEPT", "Recent", "compiled", "is_large", "num_compiled", "num_kept", "size_of"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -237,8 +237,12 @@ def _jitted(static: _Static) -> Any:
 
 def is_large(subject: Any, data: Any) -> bool:
     """Whether one evaluation of a model is enough work for several cores."""
-    size = subject.dim + sum(np.size(leaf) for leaf in jax.tree.leaves(data))
-    return bool(size >= _LARGE)
+    return size_of(subject, data) >= _LARGE
+
+
+def size_of(subject: Any, data: Any) -> int:
+    """Return how many numbers z and the data have together: about the work of an evaluation."""
+    return int(subject.dim + sum(np.size(leaf) for leaf in jax.tree.leaves(data)))
 
 
 @lru_cache(maxsize=1)

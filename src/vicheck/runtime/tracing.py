@@ -79,6 +79,11 @@ class Traced(Portable):
             known[key] = seen
         return cast(Hashable, seen)
 
+    def runs_unseen_code(self, use: str, data: Any) -> bool:
+        """Whether a use calls code that JAX cannot see, such as functions on the host."""
+        seen: Any = self.computation(use, data)
+        return seen.subject is not None
+
     def cached_computation(
         self, key: Hashable, traces: Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]]
     ) -> Hashable:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Difference", "differences"]
+from vicheck.stats.columns import for_each_block
+from vicheck.stats.smoothing import is_small
+
+__all__ = ["Difference", "differences", "differences_by_numpy"]
 
 Floats = NDArray[np.float64]
-
-_BLOCK = 2**22
-"""Numbers that are worked on at a time."""
 
 
 class Difference(NamedTuple):
@@ -27,7 +26,7 @@ class Difference(NamedTuple):
     growth_error: float
 
 
-def differences(values: Floats, log_weights: Floats) -> Iterator[Difference]:
+def differences(values: Floats, log_weights: Floats) -> list[Difference]:
     """Compare weighted with plain means and sds of quantities, from the same draws.
 
     Both estimates have errors from the same draws, so their difference is known better than either:
@@ -51,22 +50,42 @@ def differences(values: Floats, log_weights: Floats) -> Iterator[Difference]:
     >>> abs(found.shift - 0.1) < 3 * found.shift_error < 0.02
     True
     """
-    width = max(1, _BLOCK // max(1, len(values)))
+    num_draws, num_columns = values.shape
     with np.errstate(all="ignore"):  # tiny weights vanish, and constants have no log sd
         weights = np.exp(log_weights)
-        weightless = weights == 0.0
-        for start in range(0, values.shape[1], width):
-            block = values[:, start : start + width]
-            yield from (
-                Difference(*each) for each in _of_block(block, weights, weightless).tolist()
-            )
+        if is_small(num_columns, num_draws):
+            found = differences_by_numpy(values, weights)
+        else:
+            found = _by_compiled_code(values, weights)
+    return [Difference(*each) for each in found.tolist()]
 
 
-def _of_block(h: Floats, weights: Floats, weightless: NDArray[np.bool]) -> Floats:
-    """Return a row of four numbers for each quantity."""
+def _by_compiled_code(values: Floats, weights: Floats) -> Floats:
+    """Return a row of four numbers for each quantity: all columns in cache, one after the other."""
+    both = np.stack([np.full(len(values), 1.0 / len(values)), weights])
+    sums, errors = np.empty((values.shape[1], 2, 4)), np.empty((values.shape[1], 2))
+    constant = np.empty(values.shape[1], bool)
+
+    def work(block: slice, rows: Floats) -> None:
+        from vicheck.stats import rows_compiled
+
+        rows_compiled.weigh_rows(rows, both, sums[block])
+        rows_compiled.compare_rows(rows, both[1], sums[block], errors[block])
+        constant[block] = rows.min(axis=1) == rows.max(axis=1)
+
+    for_each_block(values, work)
+    (mean, weighted_mean), (variance, weighted_variance) = sums[:, :, 0].T, sums[:, :, 1].T
+    shift = (weighted_mean - mean) / np.sqrt(weighted_variance)
+    growth = 0.5 * np.log(weighted_variance / variance)
+    shift_error, growth_error = np.sqrt(errors).T
+    return _settled(np.stack([shift, shift_error, growth, growth_error], axis=1), constant)
+
+
+def differences_by_numpy(h: Floats, weights: Floats) -> Floats:
+    """Do the same by plain NumPy: for small input, and as a test of the rest."""
     size, w = len(h), weights[:, None]
     mean = h.mean(axis=0)
-    counted = np.where(weightless[:, None], 0.0, h)  # zero times anything is nothing
+    counted = np.where(w == 0.0, 0.0, h)  # zero times anything is nothing
     weighted_mean = weights @ counted
     plain, weighted = h - mean, counted - weighted_mean
     plain_variance, variance = (plain**2).mean(axis=0), weights @ weighted**2
@@ -80,5 +99,10 @@ def _of_block(h: Floats, weights: Floats, weightless: NDArray[np.bool]) -> Float
     shift_error, growth_error = errors
     growth = 0.5 * np.log(variance / plain_variance)
     found = np.stack([shift, shift_error, growth, growth_error], axis=1)
-    found[h.min(axis=0) == h.max(axis=0)] = 0.0  # a constant, which rounding would give an sd
+    return _settled(found, h.min(axis=0) == h.max(axis=0))
+
+
+def _settled(found: Floats, constant: NDArray[np.bool]) -> Floats:
+    """Let nothing differ for constants, to which rounding would give an sd."""
+    found[constant] = 0.0
     return found

@@ -14,7 +14,7 @@ from vicheck.stats.products import khats_of_columns, khats_of_rows, scaled_ratio
 from vicheck.stats.psis import default_tail_length
 from vicheck.stats.smoothing import MIN_DRAWS, is_small
 
-__all__ = ["Moments", "moments_by_numpy", "weighted_moments"]
+__all__ = ["Moments", "means_and_errors", "moments_by_numpy", "weighted_moments"]
 
 Floats = NDArray[np.float64]
 
@@ -86,6 +86,23 @@ def weighted_moments(values: Floats, log_weights: Sequence[Floats], log_ratios: 
     with np.errstate(divide="ignore", invalid="ignore"):
         sd = np.sqrt(spread / (1.0 - sums_of_squares)[:, None])
     return Moments(mean, sd, np.sqrt(squared_error), imbalance, khats, khats_sd)
+
+
+def means_and_errors(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Return the mean of each column by normalised weights, and its error by the delta method."""
+    if is_small(values.shape[1], len(values)):
+        with np.errstate(divide="ignore"):
+            estimate = expectation(values, np.log(weights))
+        return np.asarray(estimate.mean), np.asarray(estimate.mcse)
+    sums, one_way = np.empty((values.shape[1], 1, 4)), np.array(weights[None])
+
+    def work(block: slice, rows: Floats) -> None:
+        from vicheck.stats import rows_compiled
+
+        rows_compiled.weigh_rows(rows, one_way, sums[block])
+
+    for_each_block(values, work)
+    return sums[:, 0, 0], np.sqrt(sums[:, 0, 2])
 
 
 def moments_by_numpy(values: Floats, log_weights: Sequence[Floats], log_ratios: Floats) -> Moments:

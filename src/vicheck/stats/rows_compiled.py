@@ -22,7 +22,7 @@ from numba import config, njit, types
 
 from vicheck.runtime.cache import cache_directory, is_safe
 
-__all__ = ["select_products", "smooth_rows", "weigh_rows"]
+__all__ = ["compare_rows", "select_products", "smooth_rows", "weigh_rows"]
 
 # Numba's cache on disk follows this file alone, so what is defined in gpd, smoothing and PsisStatus
 # stands here again; a test compares them.
@@ -184,8 +184,8 @@ def _sort_stably(values, indices):
                 values[j + 1], indices[j + 1] = values[j], indices[j]
                 j -= 1
             values[j + 1], indices[j + 1] = value, index
-    merged_values = np.empty_like(values)
-    merged_indices = np.empty_like(indices)
+    merged_values = np.empty(size)
+    merged_indices = np.empty(size, np.int64)
     while run < size:
         for start in range(0, size, 2 * run):
             middle = min(start + run, size)
@@ -293,8 +293,9 @@ def _mean_log1p_grid(log_x, x, theta_grid, k_grid):
         for j in range(num_grid):
             k_grid[j] = _mean_log1p(log_x, x, theta_grid[j])
         return
-    product = np.ones(num_grid)
+    product = np.empty(num_grid)
     for j in range(num_grid):
+        product[j] = 1.0
         k_grid[j] = 0.0
     for start in range(0, x.size, _GROUP):
         for i in range(start, min(start + _GROUP, x.size)):
@@ -341,7 +342,8 @@ def _normalize(values, peak, largest, indices, replacements, log_weights):
     The replacements, of which ``largest`` is the largest, are relative to the peak.
     """
     if not np.isfinite(peak):
-        log_weights[:] = np.nan
+        for i in range(values.size):
+            log_weights[i] = np.nan
         return np.nan, np.nan
     # One after the other, so that a large peak costs no digits; _jit keeps this order.
     for i in range(values.size):
@@ -482,6 +484,47 @@ def _weighted_squares(values, weights, mean):
         above = max(above, np.float64(product).view(np.int64))
         below = max(below, np.float64(-product).view(np.int64))
     return total, total_weighted, above, below
+
+
+@njit(**_options)
+def compare_rows(rows, weights, sums, errors):
+    """Fill errors, shape (rows, 2), with the squared errors of shift and growth (`differences`).
+
+    ``sums`` are those of `weigh_rows` by equal weights and by these.
+    """
+    size = rows.shape[1]
+    for row in range(rows.shape[0]):
+        shift_error = 0.0
+        growth_error = 0.0
+        for start in range(0, size, _BLOCK):
+            stop = min(start + _BLOCK, size)
+            part = _compared(rows[row, start:stop], weights[start:stop], 1.0 / size, sums[row])
+            shift_error += part[0]
+            growth_error += part[1]
+        errors[row, 0] = shift_error
+        errors[row, 1] = growth_error
+
+
+@_jit_vectorized
+def _compared(values, weights, equal, sums):
+    """Return what some draws contribute to the squared errors."""
+    plain_mean, mean = sums[0, 0], sums[1, 0]
+    per_plain_variance, per_variance = 1.0 / sums[0, 1], 1.0 / sums[1, 1]
+    per_sd = np.sqrt(per_variance)
+    shift = (mean - plain_mean) * per_sd
+    total_shift = 0.0
+    total_growth = 0.0
+    for i in range(values.size):
+        plain = values[i] - plain_mean
+        weighted = values[i] - mean
+        if weights[i] == 0.0:
+            weighted = 0.0
+        of_sd = 0.5 * weights[i] * (weighted * weighted * per_variance - 1.0)
+        of_growth = of_sd - 0.5 * equal * (plain * plain * per_plain_variance - 1.0)
+        of_shift = (weights[i] * weighted - plain * equal) * per_sd - shift * of_sd
+        total_shift += of_shift * of_shift
+        total_growth += of_growth * of_growth
+    return total_shift, total_growth
 
 
 @njit(**_options)

@@ -110,11 +110,12 @@ def _newton_step(
 ) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
     """Return the best fraction of a Newton step, value and gradient there, and False: no mode."""
     roots = curvature.directions
-    if roots.ndim == 2:
-        newton = roots**2 * gradient
-    else:
-        newton = (roots @ (np.swapaxes(roots, 1, 2) @ gradient[..., None]))[..., 0]
-    trials = z[:, None] + _FRACTIONS[:, None] * newton[:, None]
+    with np.errstate(invalid="ignore"):  # a gradient may be infinite: such a step gains nothing
+        if roots.ndim == 2:
+            newton = roots**2 * gradient
+        else:
+            newton = (roots @ (np.swapaxes(roots, 1, 2) @ gradient[..., None]))[..., 0]
+        trials = z[:, None] + _FRACTIONS[:, None] * newton[:, None]
     values, gradients = density(lanes, trials)
     values = np.where(np.isfinite(values), values, -np.inf)
     best = values.argmax(axis=1)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.model import Data, Program
-from vicheck.runtime.compiling import compiled, is_large
+from vicheck.runtime.compiling import compiled, is_large, size_of
 from vicheck.runtime.interrupts import check_interrupt
 
 __all__ = ["ROWS", "Density"]
@@ -26,9 +26,13 @@ Floats = NDArray[np.float64]
 Lanes = NDArray[np.intp]
 
 _FEW_ROWS, ROWS = 8, 32
-"""Points of a large model that compiled code evaluates together; fewer are filled up."""
-_SMALL, _MANY = 128, 1024
-"""The same of a small model with one set of data."""
+"""Points that compiled code evaluates together where there are many sets of data; fewer are filled
+up."""
+_MOST_ROWS, _MANY = 128, 1024
+"""The same for one set of data, of the smallest models, and where there are very many."""
+_WORK = 2**13
+"""Numbers that points of a small model read in the time that a call takes, roughly: fewer are
+filled up to as many as do that."""
 _FEW_TOGETHER, _TOGETHER = 2, 64
 """Sets of data in one call of compiled code, where there are many, of large and small models."""
 
@@ -55,12 +59,18 @@ class Density:
         """Points evaluated so far, by lane."""
         self._shared, self._own = shared, jax.tree.map(np.asarray, own)
         one = self._data_of(0)
+        if num_lanes == 1:
+            self._shared, self._own = one, {}
         self._on_host = program.density_on_host(one)
         # Where the density itself is work for several cores, one set of data fills them.
         self._is_large = is_large(program, one)
+        self._rows = _FEW_ROWS
+        if not self._is_large:
+            work = _WORK // size_of(program, one)
+            self._rows = int(np.clip(1 << work.bit_length() >> 1, ROWS, _MOST_ROWS))
         if self._on_host is None:
             # Arrays on the device are not copied again at each call.
-            self._shared = jax.device_put(shared)
+            self._shared = jax.device_put(self._shared)
         self._together = 1
         if num_lanes > 1:
             self._together = _FEW_TOGETHER if self._is_large else _TOGETHER
@@ -85,6 +95,9 @@ class Density:
         np.add.at(self.num_evaluations, lanes, z.shape[1])
         if self._on_host is not None:
             return self._by_host(lanes, z)
+        if self.num_lanes == 1:
+            values, gradients = self._of_one(z.reshape(-1, self.dim))
+            return values.reshape(z.shape[:2]), gradients.reshape(z.shape)
         num_lanes, num_rows, dim = z.shape
         size, together = self._size(num_rows), self._together
         blocks = -(-num_rows // size)
@@ -108,17 +121,29 @@ class Density:
             gradients[:units].reshape(num_lanes, blocks * size, dim)[:, :num_rows],
         )
 
-    def _size(self, num_rows: int) -> int:
-        """Return how many points of one set of data are evaluated in one call of compiled code.
+    def _of_one(self, z: Floats) -> tuple[Floats, Floats]:
+        """Return the same at points of shape ``(n, d)``, where there is one set of data."""
+        count = len(z)
+        # Each size is compiled: few models are asked for so many points that a second one pays.
+        size = _MANY if count >= _MANY and not self._is_large else self._rows
+        outputs = []
+        for start in range(0, count, size):
+            points = np.empty((1, size, self.dim))
+            some = z[start : start + size]
+            points[0, : len(some)], points[0, len(some) :] = some, z[-1]
+            args: tuple[Any, Data, Data] = (points, {}, self._shared)
+            # JAX returns before the numbers are there: calls overlap.
+            outputs.append(self._code(size, args)(*args))
+        values, gradients = (
+            [np.asarray(part)[0] for part in each] for each in zip(*outputs, strict=True)
+        )
+        if len(outputs) == 1:
+            return values[0][:count], gradients[0][:count]
+        return np.concatenate(values)[:count], np.concatenate(gradients)[:count]
 
-        Each size is compiled. For small models a call costs more than its points, for large ones
-        points that are filled up would.
-        """
-        if self._is_large:
-            return _FEW_ROWS if num_rows <= _FEW_ROWS else ROWS
-        if self.num_lanes > 1:
-            return ROWS
-        return _SMALL if num_rows < _MANY // 2 else _MANY
+    def _size(self, num_rows: int) -> int:
+        """Return how many points of a set of data, of many, one call of compiled code evaluates."""
+        return _FEW_ROWS if self._is_large and num_rows <= _FEW_ROWS else ROWS
 
     def _code(self, size: int, args: Any) -> Any:
         """Return compiled code for so many points, looked up once."""

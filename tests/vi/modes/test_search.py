@@ -8,6 +8,7 @@ import vicheck
 from vicheck.draws import Approximation
 from vicheck.model import double_precision
 from vicheck.paper import models
+from vicheck.runtime.compiling import is_large
 from vicheck.vi.density import Density
 from vicheck.vi.families.mean_field import MeanField
 from vicheck.vi.modes.place import Place, place_of
@@ -138,6 +139,23 @@ def test_no_mode_is_found_where_there_is_only_one():
             search = search_modes(model, place)
             assert search.num_others == 0
             assert search.num_reached == 1
+
+
+def test_the_one_mode_of_a_large_regression_counts_once():
+    """In many dimensions climbs end a little apart; a density so large is not cheap."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((300, 70))
+    data = {"x": x, "y": x @ rng.standard_normal(70) + rng.standard_normal(300)}
+
+    def log_density(z, data):
+        residuals = (data["y"] - data["x"] @ z[1:]) * jnp.exp(-z[0])
+        return -0.5 * (residuals**2).sum() - 300.0 * z[0] - 0.5 * (z**2).sum()
+
+    regression = vicheck.from_log_density(log_density, np.zeros(71), data=data)
+    assert is_large(regression.program, regression.data)
+    for seed in range(2):
+        found = search_modes(regression, vicheck.fit(regression, num_starts=1).q, seed=seed)
+        assert (len(found.z), found.num_reached) == (1, 1)
 
 
 def test_a_saddle_is_no_mode():

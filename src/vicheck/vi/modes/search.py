@@ -34,7 +34,12 @@ _EVALUATIONS, _FEW_EVALUATIONS = 150, 60
 """Evaluations of a climb at most, of cheap densities and of others."""
 _LEAST_BUDGET, _LEAST_ON_HOST = 3000, 1000
 """Evaluations that a search may always take, of a density that is compiled and of another."""
-_POLISHING_STEPS = 20
+_STAGE, _MOST_STAGED = 25, 64
+"""Steps of a climb after which the scales are taken from the curvature where it is, and the largest
+dimension where that is done."""
+_FLATTER = 0.01
+"""Curvature, in units of q's own, below which a density counts as flat there."""
+_POLISHING_STEPS = 8
 """Newton steps from the end of a climb to the mode itself."""
 _LEFT = 0.05
 """Nats that a mode may still be higher than where a climb has ended."""
@@ -120,7 +125,7 @@ def find_modes(
     most = _EVALUATIONS
     if not density.is_cheap:
         budget = max(_LEAST_BUDGET if density.is_compiled else _LEAST_ON_HOST, budget)
-        num_starts = min(num_starts, max(_FEWEST_STARTS, int(budget / _FEW_EVALUATIONS)))
+        num_starts = int(min(num_starts, max(_FEWEST_STARTS, budget / _FEW_EVALUATIONS)))
         most = _FEW_EVALUATIONS
     starts = choose_starts(model, density, place, num_starts, seed)
     ends, arrived = _climbs(density, place, starts.z, most)
@@ -155,13 +160,29 @@ def _climbs(
     density: Density, place: Place, starts: Floats, most: int
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Climb from all starts together; return where the climbs ended, and which say at a mode."""
-    lanes = np.zeros(len(starts), np.intp)
+    lanes, dim = np.zeros(len(starts), np.intp), len(place.mean)
     directions = place.sd
-    if len(place.mean) <= MAX_DENSE:  # the curvature at q knows the correlations
+    if dim <= MAX_DENSE:  # the curvature at q knows the correlations
         floor = 0.1 / np.square(place.sd)[None]
         directions = climb(density, lanes[:1], place.mean[None], 0, floor)[1].directions[0]
-    repeated = np.broadcast_to(directions, (len(starts), *directions.shape))
-    return climb_to_mode(density, lanes, starts, repeated, most)
+    directions = np.broadcast_to(directions, (len(starts), *directions.shape))
+    if dim > _MOST_STAGED or not density.is_cheap:
+        return climb_to_mode(density, lanes, starts, directions, most)
+    # A climb that is still on its way after some steps is where scales are not those of q: it goes
+    # on in those of the curvature there. Of a cheap density that is one call of compiled code.
+    ends, arrived, going = starts.copy(), np.zeros(len(starts), bool), np.arange(len(starts))
+    for spent in range(0, most, _STAGE + dim):
+        if spent:
+            floor = _FLATTER / np.square(place.sd)
+            directions = climb(density, lanes[going], ends[going], 0, floor)[1].directions
+        steps = min(_STAGE, most - spent)
+        new, arrived[going] = climb_to_mode(density, lanes[going], ends[going], directions, steps)
+        moved = (new != ends[going]).any(axis=1)
+        ends[going] = new
+        going = going[moved & ~arrived[going] & np.isfinite(new).all(axis=1)]
+        if not len(going):
+            break
+    return ends, arrived
 
 
 def _polished(density: Density, place: Place, ends: Floats, arrived: NDArray[np.bool_]) -> _Modes:
@@ -218,7 +239,7 @@ def _distinct(
         if not is_mode[row]:
             continue
         for other in keep:
-            near = np.abs(z[row] - z[other]) < 0.1 * _SAME * place.sd
+            near = np.abs(z[row] - z[other]) < 0.5 * _SAME * place.sd
             if near.all() and log_p[other] - log_p[row] < 0.1 * _SAME_NATS:
                 counts[other] += counts[row]
                 break
