@@ -15,6 +15,8 @@ from vicheck.vi.density import Density
 __all__ = ["sampled"]
 
 _NUM_CHAINS, _NUM_DRAWS, _NUM_WARMUP = 4, 1000, 500
+_TARGETS = (0.9, 0.99)
+"""Acceptance to aim at: where transitions diverge, smaller steps are tried once."""
 _STEPS_EXPECTED = 31
 """Gradients of a transition, for what NUTS is expected to cost where it was not run."""
 _STEP_SECONDS = 1e-5
@@ -35,15 +37,19 @@ def sampled(patient: Patient) -> Reference | str:
         )
     weighted = not np.isnan(patient.check.kept_log_weights).any()
     around = patient.check if weighted else patient.candidate.fit
-    found = reference(
-        patient.model,
-        num_chains=_NUM_CHAINS,
-        num_draws=_NUM_DRAWS,
-        num_warmup=_NUM_WARMUP,
-        around=around if _has_parameters(patient) else None,
-        seed=patient.seed,
-    )
-    patient.budget.spend(found.num_gradients)
+    for target_accept in _TARGETS:
+        found = reference(
+            patient.model,
+            num_chains=_NUM_CHAINS,
+            num_draws=_NUM_DRAWS,
+            num_warmup=_NUM_WARMUP,
+            around=around if _has_parameters(patient) else None,
+            seed=patient.seed,
+            target_accept=target_accept,
+        )
+        patient.budget.spend(found.num_gradients)
+        if not found.num_divergent or patient.budget.is_used_up:
+            break
     return found
 
 
