@@ -46,15 +46,20 @@ ALLOWED = {
         "adapters", "draws", "errors", "evaluation", "files", "judging", "model",
         "quantities", "report", "results", "runtime", "stats", "vi",
     },
+    "rescuing": {
+        "adapters", "checking", "draws", "errors", "evaluation", "model", "nuts", "quantities",
+        "results", "runtime", "stats", "vi",
+    },
     "paper": {"__init__", "errors", "files", "judging", "plots", "results", "runtime", "stats"},
     "doctor": {"__init__", "adapters", "checking", "errors", "results", "runtime", "stats", "vi"},
     "cli": {
         "__init__", "adapters", "calibration", "checking", "doctor", "draws", "errors", "files",
-        "judging", "model", "paper", "plain_text", "report", "results", "runtime", "stats", "vi",
+        "judging", "model", "paper", "plain_text", "report", "rescuing", "results", "runtime",
+        "stats", "vi",
     },
     "__init__": {
         "adapters", "calibration", "checking", "draws", "errors", "judging", "model", "nuts",
-        "plots", "results", "stats", "vi",
+        "plots", "rescuing", "results", "stats", "vi",
     },
 }  # fmt: skip
 # Types alone: nothing is loaded for them.
@@ -110,6 +115,7 @@ THIRD_PARTY = {
     "report": {"jinja2", "markupsafe", "matplotlib", "pandas", "rich"},
     "checking": {"jax", "numpy", "pandas", "scipy"},
     "calibration": {"filelock", "jax", "numpy", "pandas", "xarray"},
+    "rescuing": {"numpy"},
     "paper": {"jax", "jinja2", "matplotlib", "numpy", "numpyro", "scipy"},
     "doctor": {"jax", "numpy", "numpyro"},
     "cli": {"rich", "typer"},

@@ -33,12 +33,14 @@ if TYPE_CHECKING:
     from vicheck.judging import judge_psis
     from vicheck.model import Model
     from vicheck.nuts import reference
+    from vicheck.rescuing.run import rescue
     from vicheck.results.calibration import Calibration
     from vicheck.results.check import Check
     from vicheck.results.comparison import Comparison
     from vicheck.results.fit import Fit
     from vicheck.results.psis import PsisResult, PsisStatus
     from vicheck.results.reference import Reference
+    from vicheck.results.rescue import Rescue
     from vicheck.results.status import FitStatus
     from vicheck.results.verdict import Finding, Verdict
     from vicheck.stats.divergences import divergences
@@ -61,6 +63,7 @@ __all__ = [
     "PsisResult",
     "PsisStatus",
     "Reference",
+    "Rescue",
     "StoreError",
     "UndefinedKhatWarning",
     "Verdict",
@@ -88,6 +91,7 @@ __all__ = [
     "psis_khat",
     "read_stan_csv",
     "reference",
+    "rescue",
     "vsbc",
     "vsbc_numpyro",
 ]
@@ -110,6 +114,7 @@ _HOMES = {
     "PsisResult": "vicheck.results.psis",
     "PsisStatus": "vicheck.results.psis",
     "Reference": "vicheck.results.reference",
+    "Rescue": "vicheck.results.rescue",
     "StoreError": "vicheck.errors",
     "UndefinedKhatWarning": "vicheck.errors",
     "Verdict": "vicheck.results.verdict",
@@ -135,6 +140,7 @@ _HOMES = {
     "psis_khat": "vicheck.stats.psis",
     "read_stan_csv": "vicheck.adapters.stan.csv_files",
     "reference": "vicheck.nuts",
+    "rescue": "vicheck.rescuing.run",
     "vsbc": "vicheck.calibration.run",
     "vsbc_numpyro": "vicheck.calibration.svi",
 }

@@ -49,6 +49,8 @@ class Program(Traced, abc.ABC):
 
     layout: Layout
     """Names and shapes of the parameters on the unconstrained scale."""
+    stand_ins: tuple[tuple[str, str], ...] = ()
+    """Parameters that are only coordinates, each with what is derived and reported in its place."""
 
     @property
     def dim(self) -> int:

@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 from numpyro.infer.hmc import hmc
 
-from vicheck.errors import ModelError
+from vicheck.errors import ArgumentError, ModelError
 from vicheck.model import Data, Model, Program, double_precision, is_finite, labels
+from vicheck.results.check import Check
+from vicheck.results.fit import Fit
 from vicheck.results.reference import Reference, blocks_of
 from vicheck.runtime.compiling import compiled
 from vicheck.runtime.interrupts import between_pieces, check_interrupt
@@ -31,6 +33,8 @@ __all__ = ["reference"]
 _RADIUS = 2.0
 _MAX_STARTS = 100
 """Rounds of random starts before the sampler gives up, as in Stan."""
+_FOR_VARIANCES = 200
+"""Draws of an approximation from which its variances are taken."""
 _MIN_DRAWS = 4
 """Half a chain needs two draws to have a variance."""
 Floats = NDArray[np.float64]
@@ -46,6 +50,7 @@ def reference(
     num_chains: int = 4,
     seed: int = 0,
     target_accept: float = 0.9,
+    around: Check | Fit | None = None,
     executor: Executor | None = None,
 ) -> Reference:
     """Sample the posterior with NUTS, in float64.
@@ -65,6 +70,9 @@ def reference(
         The same seed gives the same draws.
     target_accept
         Acceptance the step size is adapted to; larger means smaller steps.
+    around
+        An approximation of this model to begin from, which shortens the warm-up: chains start at
+        draws of q, of a check at weighted draws without repeats, and the first metric is that of q.
     executor
         Anything with the interface of `concurrent.futures.Executor`, for one chain on each of its
         workers. The draws are the same bits wherever chains are run; the chain of a worker that
@@ -106,10 +114,13 @@ def reference(
     model.require_data()
     require_executor(executor)
     starts = _find_starts(model, num_chains, np.random.default_rng(seed))
-    chains = _Chains(model, starts, num_draws, num_warmup, seed, target_accept)
+    variances = np.ones(model.dim)
+    if around is not None:
+        starts, variances = _taken_over(model, around, starts, seed)
+    chains = _Chains(model, starts, variances, num_draws, num_warmup, seed, target_accept)
     numbers = range(num_chains)
     each = map(chains.chunk, numbers) if executor is None else in_order(executor, chains, numbers)
-    z, diverging = map(np.stack, zip(*each, strict=True))
+    z, diverging, num_steps = map(np.stack, zip(*each, strict=True))
     draws = model.constrain(z)
     names = labels({name: array.shape[2:] for name, array in draws.items()})
     blocks = blocks_of(draws)
@@ -117,7 +128,33 @@ def reference(
         dict(zip(names, np.concatenate([of(block) for block in blocks]).tolist(), strict=True))
         for of in (_rhat, _bulk_ess, _mcse)
     )
-    return Reference(z, draws, rhat, ess, mcse, num_divergent=int(diverging.sum()))
+    return Reference(
+        z, draws, rhat, ess, mcse, int(diverging.sum()), num_gradients=int(num_steps.sum())
+    )
+
+
+def _taken_over(
+    model: Model, around: Check | Fit, starts: Floats, seed: int
+) -> tuple[Floats, Floats]:
+    """Return starts and variances from an approximation; starts as they were where it has none."""
+    if around.model is None or around.model.dim != model.dim:
+        raise ArgumentError("around", "must be a fit or a check of the same model")
+    if isinstance(around, Fit):
+        drawn = around.sample(max(_FOR_VARIANCES, len(starts)), seed)
+    elif np.isnan(around.kept_log_weights).any() or not len(around.values):
+        raise ArgumentError("around", "must have draws with weights, got a check without")
+    else:
+        most = int(np.isfinite(around.kept_log_weights).sum())
+        drawn = around.resample(min(most, _FOR_VARIANCES), replace=False, seed=seed)
+    layout = [name for name, _ in model.program.layout]
+    rows = range(len(drawn[layout[0]]))
+    z = np.array([model.unconstrain({name: drawn[name][row] for name in layout}) for row in rows])
+    with double_precision():
+        finite = np.asarray(_are_finite(model.program, z, model.data))
+    z = z[finite & np.isfinite(z).all(axis=1)]
+    if len(z) < max(2, len(starts)):
+        return starts, np.ones(model.dim)
+    return z[: len(starts)], np.maximum(z.var(axis=0), np.finfo(float).tiny)
 
 
 def _find_starts(model: Model, num_chains: int, rng: np.random.Generator) -> Floats:
@@ -151,6 +188,7 @@ class _Chains:
 
     model: Model
     starts: Floats
+    variances: Floats
     num_draws: int
     num_warmup: int
     seed: int
@@ -159,14 +197,16 @@ class _Chains:
     def snapshot(self) -> _Chains:
         return replace(self, model=self.model.snapshot())
 
-    def chunk(self, index: int) -> tuple[Floats, NDArray[np.bool]]:
-        """Run one chain: z, shape ``(draws, d)``, and whether each transition diverged."""
+    def chunk(self, index: int) -> tuple[Floats, NDArray[np.bool], NDArray[np.int64]]:
+        """Run one chain: z, shape ``(draws, d)``, which transitions diverged, and its gradients."""
         check_interrupt()
         what = (self.model.program, self.num_draws, self.num_warmup, len(self.starts))
         which = (np.int64(self.seed), np.int64(index), self.starts[index])
         with double_precision():
-            z, diverging = _run(what, *which, self.model.data, self.target_accept)
-            return np.asarray(z), np.asarray(diverging)
+            z, diverging, num_steps = _run(
+                what, *which, self.variances, self.model.data, self.target_accept
+            )
+            return np.asarray(z), np.asarray(diverging), np.asarray(num_steps)
 
 
 @compiled("log_density")
@@ -175,10 +215,14 @@ def _run(
     seed: Any,
     index: Any,
     start: Any,
+    variances: Any,
     data: Data,
     target_accept: Any,
-) -> tuple[jax.Array, jax.Array]:
-    """Return z of one of several chains, shape ``(draws, d)``, and which transitions diverged."""
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Return z of one of several chains, shape ``(draws, d)``, and what its transitions were.
+
+    Which of them diverged, and how many gradients all of them took, warm-up included.
+    """
     program, num_draws, num_warmup, num_chains = what
 
     def energy(z: jax.Array) -> jax.Array:
@@ -186,16 +230,27 @@ def _run(
 
     begin, advance = hmc(potential_fn=energy, algo="NUTS")
 
-    def draw(state: Any, num_steps: jax.Array) -> Any:
-        state = lax.fori_loop(0, num_steps, lambda _, state: advance(state), state)
-        return state, (state.z, state.diverging)
+    def transition(_: Any, carried: Any) -> Any:
+        state, count = carried
+        state = advance(state)
+        return state, count + state.num_steps
+
+    def draw(carried: Any, num_steps: jax.Array) -> Any:
+        carried = lax.fori_loop(0, num_steps, transition, carried)
+        return carried, (carried[0].z, carried[0].diverging)
 
     # Warm-up comes with the first draw, so that compiled code holds the sampler once.
     num_steps = jnp.ones(num_draws, int).at[0].add(num_warmup)
     key = jax.random.split(jax.random.key(seed), num_chains)[index]
-    state = begin(start, num_warmup, target_accept_prob=target_accept, rng_key=key)
-    draws: tuple[jax.Array, jax.Array] = lax.scan(draw, state, num_steps)[1]
-    return draws
+    state = begin(
+        start,
+        num_warmup,
+        inverse_mass_matrix=variances,
+        target_accept_prob=target_accept,
+        rng_key=key,
+    )
+    (_, count), (z, diverging) = lax.scan(draw, (state, jnp.zeros((), int)), num_steps)
+    return z, diverging, count
 
 
 def _rhat(draws: Floats) -> Floats:

@@ -11,7 +11,7 @@ import inspect
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -157,7 +157,8 @@ def choose_quantities(
     likelihood = has_likelihood(program, model.dim, data)
     if spec is None:
         joint = [name for name, _ in program.layout if name not in places]
-        spec = [*places, *joint, *([LIKELIHOOD] if likelihood else [])]
+        names = _reported(program, [*places, *joint])
+        spec = [*names, *([LIKELIHOOD] if likelihood else [])]
     shapes = _shapes(model, data)
     # Exact ones come first, the likelihood last.
     chosen = named_quantities(spec, shapes, likelihood=likelihood, owner="the model")
@@ -185,7 +186,8 @@ def reported_quantities(model: Model, spec: Spec | None) -> Quantities:
         return Quantities(_of_functions(model, model.data, spec))
     shapes = _shapes(model, model.data)
     if spec is None:
-        chosen = tuple(Quantity(name, shape, name) for name, shape in shapes.items())
+        names = _reported(model.program, shapes)
+        chosen = tuple(Quantity(name, shapes[name], name) for name in names)
     else:
         likelihood = has_likelihood(model.program, model.dim, model.data)
         chosen = named_quantities(spec, shapes, likelihood=likelihood, owner="the model")
@@ -308,6 +310,12 @@ def _shapes(model: Model, data: Data) -> dict[str, tuple[int, ...]]:
     first = [name for name, _ in program.layout if name in values]
     order = first + [name for name in values if name not in first]
     return {name: tuple(values[name].shape) for name in order}
+
+
+def _reported(program: Program, names: Iterable[str]) -> tuple[str, ...]:
+    """Return names with those of mere coordinates replaced by what they stand in for."""
+    others = dict(program.stand_ins)
+    return tuple(dict.fromkeys(others.get(name, name) for name in names))
 
 
 def _entries(program: Program) -> dict[str, dict[str, tuple[int, bool]]]:

@@ -29,6 +29,11 @@ class ReplicatedProgram(Program):
         return self.program.layout
 
     @property
+    def stand_ins(self) -> tuple[tuple[str, str], ...]:  # type: ignore[override]
+        """Parameters that are only coordinates, each with what is reported in its place."""
+        return self.program.stand_ins
+
+    @property
     def identity(self) -> str:
         """What tells the program apart from others where JAX does not see what is computed."""
         return self.program.identity

@@ -37,6 +37,9 @@ COLUMNS = (
 _FEW_VALUES = 32
 """A quantity with no more different values than this is bounded by them."""
 
+_WEIGHTLESS = 745.0
+"""Nats below the largest log ratio from which on a weight is zero."""
+
 
 def moments_table(
     values: Floats, log_ratios: Floats, smoothed: PsisResult, names: tuple[str, ...]
@@ -53,6 +56,7 @@ def moments_table(
         "is": importance_log_weights(log_ratios),
         "psis": smoothed.log_weights,
     }
+    log_ratios = without_weightless(log_ratios)
     moments = weighted_moments(values, tuple(ways.values()), log_ratios)
     moments = _further_out(moments, values, log_ratios, smoothed)
     columns: dict[str, Floats] = {
@@ -86,6 +90,18 @@ def errors_with_modes(
     moved = dict(zip(pooled.names, pooled.shift * np.exp(pooled.growth), strict=True))
     by_modes = np.array([moved.get(name, np.nan) for name in table.index]) * table["psis_sd"]
     return np.where(np.isnan(by_modes), unknown, np.hypot(errors, by_modes))
+
+
+def without_weightless(log_ratios: Floats) -> Floats:
+    """Return log ratios, minus infinity where their weight is zero in double precision.
+
+    A q with heavy tails on a log scale reaches values so large that others would pass for equal,
+    where the posterior has nothing.
+    """
+    top = np.max(log_ratios, initial=-np.inf)
+    if not np.isfinite(top) or np.isnan(log_ratios).any():
+        return log_ratios
+    return np.where(log_ratios < top - _WEIGHTLESS, -np.inf, log_ratios)
 
 
 def with_use(

@@ -7,6 +7,7 @@ from vicheck.cli import (  # noqa: F401 (importing registers the commands)
     paper,
     psis,
     report,
+    rescue,
     vsbc,
 )
 from vicheck.cli.application import app, main

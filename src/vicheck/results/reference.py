@@ -62,6 +62,8 @@ class Reference:
     """Monte Carlo standard error of the mean of each scalar; 0 when all its draws are the same."""
     num_divergent: int
     """Divergent transitions after warm-up."""
+    num_gradients: int = 0
+    """Gradients of the density that all chains took, warm-up included; 0 if not known."""
 
     @property
     def num_chains(self) -> int:

@@ -16,6 +16,8 @@ Floats = NDArray[np.float64]
 
 _DRAWS, _COLUMNS = 4096, 6
 """Draws, and quantities at most, whose neighbours are compared."""
+_WEIGHTLESS = 745.0
+"""Nats below the largest log ratio from which on a weight is zero in double precision."""
 _LEAST_CLIPPED = 5
 _PLATEAU = 0.2
 """Part of the draws from which on a shared largest ratio is a plateau of p / q, not a limit."""
@@ -39,6 +41,8 @@ def screen_draws(log_p: Floats, log_q: Floats, values: Floats) -> Screening:
     with np.errstate(invalid="ignore"):
         log_ratios = log_p - log_q
     size = len(log_ratios)
+    # Digits of densities do not matter where there is no weight, however large these are.
+    weighty = ~(log_ratios < np.nanmax(log_ratios, initial=-np.inf) - _WEIGHTLESS)
     kept = len(values) or size
     tail_length = min(default_tail_length(size), kept)
     tail = np.argpartition(log_ratios[:kept], kept - tail_length)[kept - tail_length :]
@@ -59,7 +63,7 @@ def screen_draws(log_p: Floats, log_q: Floats, values: Floats) -> Screening:
         tail_copies=_num_copies(*of_tail, quantities[tail]) if tied_in_tail else 0,
         num_clipped=_num_clipped(log_ratios[:kept], quantities),
         likeness=float(np.fmax.reduce(likeness)),
-        resolution=max(resolution_of(log_p), resolution_of(log_q)),
+        resolution=max(resolution_of(each[weighty]) for each in (log_p, log_q)),
     )
 
 

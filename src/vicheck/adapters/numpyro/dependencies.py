@@ -14,6 +14,7 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.interpreters.partial_eval import dce_jaxpr
 from numpyro import handlers
 
+from vicheck.adapters.numpyro.location_scale import base_of, other_parameters
 from vicheck.adapters.numpyro.traces import Redrawn, WholePlates, at_zero, tracing
 from vicheck.model import Data
 from vicheck.runtime.tracing import abstract_key
@@ -32,7 +33,7 @@ class Look:
     paths: tuple[Path, ...]
     """Of the data, in the order of the inputs after the two random ones."""
     labels: tuple[tuple[str, str], ...]
-    """Of each output: ``value``, ``law`` or ``density``, and its site."""
+    """Of each output: ``value``, ``law``, ``loc and scale`` or ``density``, and its site."""
     code: ClosedJaxpr
 
     @property
@@ -99,6 +100,9 @@ def _outputs_of(site: Any, arrays: list[Any]) -> Iterable[tuple[str, Any]]:
     for leaf in jax.tree.leaves((fn, site["scale"])):
         if isinstance(leaf, jax.Array):
             yield "law", leaf
+    if other_parameters(fn) is not None:
+        yield "loc and scale", jnp.asarray(base_of(fn).loc)
+        yield "loc and scale", jnp.asarray(base_of(fn).scale)
     if site["is_observed"] and not any(value is array for array in arrays):
         # What is no argument may be a factor, or data that stay: does it depend on a parameter?
         yield "density", jnp.asarray(fn.log_prob(value))

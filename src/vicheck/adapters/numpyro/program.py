@@ -55,6 +55,7 @@ class NumpyroProgram(Program):
     """Whether observed sites have to be drawn anew; otherwise the model draws what is None."""
     refusal: Refusal | None = None
     """Why data cannot be simulated."""
+    stand_ins: tuple[tuple[str, str], ...] = ()
 
     def log_density(self, z: jax.Array, data: Data) -> jax.Array:
         return self._log_density(WholePlates(self.function), z, data)

@@ -1,0 +1,1 @@
+"""Path 3: from a fit that failed to an answer that can be trusted, or an honest no."""

@@ -1,0 +1,83 @@
+"""A candidate: an approximation that a remedy has made, and how it is judged on fresh draws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vicheck.checking.given import check_given
+from vicheck.checking.run import check
+from vicheck.draws import Approximation, Draws
+from vicheck.evaluation import evaluate_draws_of
+from vicheck.model import Model, double_precision
+from vicheck.quantities import Spec, reported_quantities
+from vicheck.results.check import Check
+from vicheck.results.fit import Fit
+from vicheck.stats.t_mixtures import TMixture
+from vicheck.vi.families.family import Family
+from vicheck.vi.families.students import Students
+
+__all__ = ["NUM_CHAINS", "NUM_DRAWS", "Candidate", "Proposal", "judged"]
+
+NUM_DRAWS, NUM_CHAINS = 100_000, 400
+"""Fresh draws and short chains that a candidate is judged by, unless more are asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """An approximation of a posterior, of the user's model or of it in other coordinates."""
+
+    model: Model
+    q: Family | None
+    """None for draws made elsewhere whose density vicheck does not have."""
+    fit: Fit | None = None
+    """Where a solver has found it."""
+    code: tuple[str, ...] = ()
+    """Lines of Python that make the model, where it is not the user's own."""
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal(Approximation):
+    """An approximation that no solver has fitted: something to draw from, and to weight."""
+
+    model: Model
+    q: Family
+    title: str = ""
+
+    @classmethod
+    def of(cls, model: Model, mixture: TMixture, title: str) -> Proposal:
+        """Return a mixture of t as a proposal."""
+        return cls(model, Students.made_of(**vars(mixture)), title)
+
+    def draws(self, num_draws: int, seed: int = 0) -> Draws:
+        """Draw all parameters, and what is derived from them, with both log densities."""
+        with double_precision():
+            model = self.model.snapshot()
+            names = (*reported_quantities(model, None).shapes, *dict(model.program.layout))
+            reported = reported_quantities(model, tuple(dict.fromkeys(names)))
+            drawn = evaluate_draws_of(model, self.q, reported, num_draws, seed)
+        sizes = [int(np.prod(shape)) for shape in reported.shapes.values()]
+        parts = np.split(drawn.values, np.cumsum(sizes)[:-1], axis=1)
+        values = {
+            name: part.reshape(len(part), *shape)
+            for (name, shape), part in zip(reported.shapes.items(), parts, strict=True)
+        }
+        return Draws(values, drawn.log_p, drawn.log_q, title=self.title, model=self.model, q=self)
+
+    def family(self) -> Family:
+        """Return what is drawn from."""
+        return self.q
+
+
+def judged(
+    candidate: Candidate, title: str, quantities: Spec | None, num_draws: int, seed: int
+) -> Check:
+    """Check a candidate on draws that it has never seen, with short chains and a search."""
+    if candidate.fit is not None:
+        return check(
+            candidate.fit, num_draws=num_draws, quantities=quantities, seed=seed, chains=NUM_CHAINS
+        )
+    assert candidate.q is not None
+    draws = Proposal(candidate.model, candidate.q, title).draws(num_draws, seed)
+    return check_given(draws, quantities, chains=NUM_CHAINS, num_starts=None, seed=seed)

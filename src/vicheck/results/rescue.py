@@ -1,0 +1,125 @@
+"""`Rescue`: what was tried to mend an approximation, and the best that came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from vicheck.results.check import Check
+    from vicheck.results.fit import Fit
+    from vicheck.results.reference import Reference
+
+__all__ = ["Attempt", "Rescue"]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One remedy that was tried: a row of the trail."""
+
+    remedy: str
+    """Its name; "none" for what the rescue began with."""
+    khat_before: float
+    khat_after: float = np.nan
+    """On fresh draws; NaN where there is nothing to judge."""
+    level: str = ""
+    effective: float = np.nan
+    """Effective draws for each draw."""
+    drift: float = np.nan
+    """Largest drift of a mean along short chains, in sds."""
+    evaluations: int = 0
+    """Of the density, with a gradient or without, the judgement included."""
+    seconds: float = 0.0
+    kept: bool = False
+    why: str = ""
+    """Why it was kept, or not, or not tried."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Rescue:
+    """The best approximation that remedies have led to, judged on fresh draws, and the trail."""
+
+    check: Check
+    """Of the best approximation, a check like any other."""
+    attempts: tuple[Attempt, ...]
+    succeeded: bool
+    """Whether the check says that the answer can be used, and short chains agree."""
+    sentence: str
+    """What came of it."""
+    code: str
+    """Lines that repeat it without a search."""
+    fit: Fit | None = None
+    """Where the best approximation was fitted by a solver; None where it was built from draws."""
+    reference: Reference | None = None
+    """Draws by NUTS, where nothing cheaper was enough."""
+
+    @property
+    def by_sampling(self) -> bool:
+        """Whether it is draws by NUTS that can be used, and no approximation."""
+        return bool((self.moments["source"] == "nuts").all())
+
+    @property
+    def trail(self) -> pd.DataFrame:
+        """What was tried, in order: a row for each remedy."""
+        import pandas as pd
+
+        return pd.DataFrame([vars(attempt) for attempt in self.attempts])
+
+    @property
+    def moments(self) -> pd.DataFrame:
+        """Mean, sd and Monte Carlo error of every quantity, by what may be used of it.
+
+        ``source`` is "nuts" where NUTS was run and has mixed; or else "psis" where the weights
+        work, "vi" where they do not, and "neither" where the check recommends nothing.
+        """
+        import pandas as pd
+
+        table = self.check.moments
+        use = table["use"].where(table["use"] != "neither")
+        if self.reference is not None and not self.reference.caution:
+            moments = self.reference.moments.reindex(table.index)
+            return moments[["mean", "sd", "mcse"]].assign(source="nuts")
+        # Where the weights work, weighted estimates have no error but that of chance.
+        source = "psis" if self.check.verdict.weights_work.value == "yes" else "vi"
+        columns = {
+            "mean": table[f"{source}_mean"],
+            "sd": table[f"{source}_sd"],
+            "mcse": table["mcse"] if source == "psis" else np.nan,
+            "source": use.where(use.isna(), source).fillna("neither"),
+        }
+        return pd.DataFrame(columns, table.index)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain values, without the draws."""
+        return {
+            "succeeded": self.succeeded,
+            "sentence": self.sentence,
+            "code": self.code,
+            "trail": [dict(vars(attempt)) for attempt in self.attempts],
+            "moments": self.moments.to_dict(orient="index"),
+            "check": self.check.to_dict(),
+        }
+
+    def __str__(self) -> str:
+        columns = [
+            "remedy",
+            "khat_before",
+            "khat_after",
+            "level",
+            "drift",
+            "seconds",
+            "kept",
+            "why",
+        ]
+        table = self.trail[columns].to_string(index=False, float_format="{:.2f}".format)
+        return f"{self.sentence}\n\n{table}"
+
+    def __repr__(self) -> str:
+        done = "succeeded" if self.succeeded else "failed"
+        return (
+            f"Rescue({done}, khat={self.check.khat:.2f}, {len(self.attempts) - 1} remedies tried)"
+        )

@@ -1,0 +1,203 @@
+"""Rescues of fits with known answers, and of what cannot be rescued."""
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+
+import vicheck
+from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred
+from vicheck.rescuing import run as rescuing
+from vicheck.rescuing.ladder import LADDER, Rung, ordered
+
+FEW = {"num_draws": 20_000}
+
+
+def correlated(dim=4):
+    precision = np.linalg.inv(0.95 * np.ones((dim, dim)) + 0.05 * np.eye(dim))
+    return vicheck.from_log_density(lambda x: -0.5 * x @ precision @ x, np.zeros(dim))
+
+
+@pytest.fixture(scope="module")
+def of_correlated():
+    return vicheck.rescue(vicheck.fit(correlated()), **FEW)
+
+
+def test_correlations_are_followed(of_correlated):
+    assert of_correlated.succeeded
+    assert of_correlated.check.verdict.level == "good"
+    assert of_correlated.check.khat < 0.5
+    np.testing.assert_allclose(of_correlated.moments["mean"], 0.0, atol=0.05)
+    np.testing.assert_allclose(of_correlated.moments["sd"], 1.0, atol=0.05)
+    assert of_correlated.fit.family == "full_rank"
+    assert set(of_correlated.moments["source"]) == {"psis"}
+
+
+def test_the_trail_has_what_was_tried_and_what_it_cost(of_correlated):
+    trail = of_correlated.trail
+    assert trail["remedy"][0] == "none"
+    assert trail["kept"].iloc[-1]
+    assert trail["remedy"].iloc[-1] == "richer-family"
+    assert (trail["khat_before"] > 0.7).all()
+    assert trail["khat_after"].iloc[-1] < 0.5
+    assert (trail["seconds"] >= 0.0).all()
+    assert trail["evaluations"].iloc[-1] > 20_000
+
+
+def test_its_lines_repeat_it_without_a_search(of_correlated):
+    namespace = {"vicheck": vicheck, "fit": vicheck.fit(correlated())}
+    exec(of_correlated.code, namespace)
+    again = namespace["rescued"]
+    assert again.fit.family == "full_rank"
+    assert again.check.verdict.level == "good"
+    assert len(again.attempts) == 2
+
+
+def test_a_good_fit_is_returned_as_it_is():
+    model = vicheck.from_log_density(lambda x: -0.5 * x @ x, np.zeros(2))
+    rescued = vicheck.rescue(vicheck.fit(model), **FEW)
+    assert rescued.succeeded
+    assert len(rescued.attempts) == 1
+    assert rescued.sentence == "Nothing had to be mended: the verdict is good."
+
+
+@pytest.mark.slow
+def test_the_centred_eight_schools_need_no_hint_at_the_parametrization():
+    model = vicheck.from_numpyro(eight_schools_centred, **EIGHT_SCHOOLS)
+    fit = vicheck.fit(model)
+    assert vicheck.check(fit).verdict.level == "unreliable"
+    rescued = vicheck.rescue(fit, budget=600.0)
+    assert rescued.succeeded
+    assert rescued.check.khat < 0.5
+    assert "reparametrise" in set(rescued.trail["remedy"][rescued.trail["kept"]])
+    tau = rescued.moments.loc["tau"]  # by quadrature 3.598, as in the demo
+    assert tau["mean"] == pytest.approx(3.598, abs=4 * tau["mcse"])
+    assert "LocScaleReparam" in rescued.code
+
+
+def test_heavy_tails_get_a_t():
+    model = vicheck.from_log_density(lambda x: dist.StudentT(4.0).log_prob(x).sum(), np.zeros(6))
+    rescued = vicheck.rescue(vicheck.fit(model), remedies=["heavier-tails", "adapt"], **FEW)
+    assert rescued.succeeded
+    assert rescued.check.khat < 0.5
+    np.testing.assert_allclose(rescued.moments["sd"], 2.0**0.5, rtol=0.1)
+
+
+def test_modes_that_the_search_found_get_a_part_each():
+    def log_density(x):
+        normal = dist.Normal(0.0, 1.0).log_prob
+        apart = jnp.logaddexp(jnp.log(0.8) + normal(x[0]), jnp.log(0.2) + normal(x[0] - 7.0))
+        return apart + normal(x[1])
+
+    model = vicheck.from_log_density(log_density, np.zeros(2))
+    rescued = vicheck.rescue(vicheck.fit(model), remedies=["cover-modes"], **FEW)
+    assert rescued.succeeded
+    first = rescued.moments.loc["x[0]"]
+    assert first["mean"] == pytest.approx(1.4, abs=0.15)
+    assert first["sd"] == pytest.approx((1.0 + 0.16 * 49.0) ** 0.5, rel=0.05)
+
+
+def test_draws_with_a_model_can_be_rescued():
+    model = correlated(2)
+    checked = vicheck.check(vicheck.fit(model), num_draws=5000)
+    rescued = vicheck.rescue(checked, remedies=["adapt"], **FEW)
+    assert rescued.succeeded
+    np.testing.assert_allclose(rescued.moments["sd"], 1.0, atol=0.05)
+
+
+def test_nuts_is_what_is_left_where_nothing_else_is_tried():
+    model = vicheck.from_log_density(
+        lambda x: -0.5 * (x[0] / 3.0) ** 2 - 0.5 * jnp.exp(-x[0]) * x[1] ** 2 - 0.5 * x[0],
+        np.zeros(2),
+    )
+    rescued = vicheck.rescue(vicheck.fit(model), remedies=["mcmc"], budget=300.0, **FEW)
+    row = rescued.trail.iloc[-1]
+    assert row["remedy"] == "mcmc"
+    assert row["evaluations"] > rescued.reference.num_gradients > 0
+    assert rescued.succeeded == (rescued.reference.caution == "")
+
+
+def hopeless_rung(name, outcome):
+    def run(patient):
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    return Rung(name, frozenset(), run)
+
+
+def test_a_remedy_that_raises_is_a_row_of_the_trail(monkeypatch):
+    broken = hopeless_rung("adapt", RuntimeError("no such luck"))
+    monkeypatch.setattr(rescuing, "LADDER", (broken,))
+    rescued = vicheck.rescue(vicheck.fit(correlated(2)), remedies=["adapt"], **FEW)
+    assert not rescued.succeeded
+    assert rescued.trail["why"].iloc[-1] == "failed: RuntimeError: no such luck"
+    assert rescued.sentence.startswith("Not rescued: khat")
+
+
+def test_an_interrupted_rescue_returns_the_best_so_far(monkeypatch):
+    def interrupt(patient):
+        raise KeyboardInterrupt
+
+    first = next(rung for rung in LADDER if rung.name == "richer-family")
+    monkeypatch.setattr(
+        rescuing,
+        "LADDER",
+        (hopeless_rung("mixture", "not for now"), Rung("adapt", frozenset(), interrupt), first),
+    )
+    rescued = vicheck.rescue(vicheck.fit(correlated(2)), remedies=["mixture", "adapt"], **FEW)
+    assert not rescued.succeeded
+    assert "(interrupted)" in rescued.sentence
+
+
+def test_a_budget_of_zero_tries_nothing():
+    rescued = vicheck.rescue(vicheck.fit(correlated(2)), budget=0, **FEW)
+    assert len(rescued.attempts) == 1
+    assert "the budget is used up" in rescued.sentence
+
+
+@pytest.mark.parametrize(
+    ("what", "options", "message"),
+    [
+        (3, {}, "what must be a Fit, a Check, Draws with their model, or a Model, got int"),
+        (None, {"budget": -1}, "budget must be a number of seconds, zero or more, got -1"),
+        (None, {"budget": "long"}, "budget must be a number of seconds, zero or more, got 'long'"),
+        (None, {"remedies": "adapt"}, "remedies must be a list of names, got the string 'adapt'"),
+        (None, {"remedies": ["prayer"]}, "remedies must be of converge, .* got 'prayer'"),
+        (None, {"num_draws": 10}, "num_draws must be an integer from 1000 on, got 10"),
+    ],
+)
+def test_wrong_arguments_are_named(what, options, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        vicheck.rescue(vicheck.fit(correlated(2)) if what is None else what, **options)
+
+
+def test_draws_without_a_model_are_refused():
+    z = np.random.default_rng(1).normal(size=(2000, 1))
+    draws = vicheck.Draws({"x": z}, -(z[:, 0] ** 2), -0.5 * z[:, 0] ** 2)
+    with pytest.raises(ValueError, match="what must come with its model"):
+        vicheck.rescue(draws)
+
+
+def test_remedies_against_the_worst_cause_come_first():
+    names = [rung.name for rung in ordered(LADDER, ["correlation", "funnel"])]
+    assert names[:2] == ["richer-family", "reparametrise"]
+    assert [rung.name for rung in ordered(LADDER, [])] == [rung.name for rung in LADDER]
+
+
+@pytest.mark.slow
+def test_what_is_hopeless_is_never_called_good():
+    """Half of the posterior is a spike in 30 dimensions that no remedy named here can follow."""
+
+    def log_density(x):
+        wide = dist.Normal(0.0, 1.0).log_prob(x).sum()
+        narrow = dist.Normal(0.0, 0.02).log_prob(x).sum()
+        return jnp.logaddexp(jnp.log(0.5) + wide, jnp.log(0.5) + narrow)
+
+    model = vicheck.from_log_density(log_density, np.zeros(30))
+    fit = vicheck.fit(model)
+    rescues = [
+        vicheck.rescue(fit, remedies=["heavier-tails", "adapt"], seed=seed, num_draws=2000)
+        for seed in range(20)
+    ]
+    assert not any(each.succeeded for each in rescues)
