@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax import lax
 from numpy.typing import NDArray
 
 from vicheck.model import Data, Program
@@ -31,6 +32,8 @@ _SMALL, _MANY = 128, 1024
 """The same of a small model with one set of data."""
 _FEW_TOGETHER, _TOGETHER = 2, 64
 """Sets of data in one call of compiled code, where there are many, of large and small models."""
+_ROWS_OF_MANY = 16
+"""Points of a small model for each of them."""
 
 
 class Density:
@@ -117,7 +120,7 @@ class Density:
         if self._is_large:
             return _FEW_ROWS if num_rows <= _FEW_ROWS else ROWS
         if self.num_lanes > 1:
-            return ROWS
+            return _ROWS_OF_MANY
         return _SMALL if num_rows < _MANY // 2 else _MANY
 
     def _code(self, size: int, args: Any) -> Any:
@@ -171,8 +174,10 @@ def _evaluate(program: Program, z: Any, own: Data, shared: Data) -> tuple[jax.Ar
         data = shared | its_own
         return jax.vmap(jax.value_and_grad(program.log_density), (0, None))(rows, data)
 
-    if own:
+    if own and is_large(program, shared | jax.tree.map(lambda leaf: leaf[0], own)):
         return jax.vmap(of_unit)(z, own)
+    if own:  # one after the other, which is compiled and runs faster: all fits into a small cache
+        return lax.map(lambda unit: of_unit(*unit), (z, own))
     values, gradients = of_unit(z.reshape(-1, z.shape[-1]), {})
     return values.reshape(z.shape[:2]), gradients.reshape(z.shape)
 
