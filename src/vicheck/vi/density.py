@@ -9,6 +9,7 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from vicheck.model import Data, Program
 from vicheck.runtime.compiling import compiled, is_large
+from vicheck.runtime.in_one_piece import in_one_piece
 from vicheck.runtime.interrupts import check_interrupt
 
 __all__ = ["ROWS", "Density"]
@@ -177,7 +179,8 @@ def _evaluate(program: Program, z: Any, own: Data, shared: Data) -> tuple[jax.Ar
     if own and is_large(program, shared | jax.tree.map(lambda leaf: leaf[0], own)):
         return jax.vmap(of_unit)(z, own)
     if own:  # one after the other, which is compiled and runs faster: all fits into a small cache
-        return lax.map(lambda unit: of_unit(*unit), (z, own))
+        one_by_one = partial(lax.map, lambda unit: of_unit(*unit))
+        return in_one_piece(one_by_one, (z, own))
     values, gradients = of_unit(z.reshape(-1, z.shape[-1]), {})
     return values.reshape(z.shape[:2]), gradients.reshape(z.shape)
 

@@ -8,7 +8,8 @@ a second, so it is for many fits only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from vicheck.model import Data, Program
 from vicheck.runtime.compiling import compiled
+from vicheck.runtime.in_one_piece import in_one_piece
 from vicheck.runtime.interrupts import check_interrupt
 from vicheck.vi.density import Density
 from vicheck.vi.families.abilities import entropy_of
@@ -104,9 +106,7 @@ class CompiledLoop:
         used = half.reshape(-1, _BLOCK, noise_dim)
         blocks[: len(used)] = used
         room = np.minimum(np.arange(_LANES), count - 1)
-        how_many = Counts(
-            np.int64(count), np.int64(num_rows // _BLOCK), np.int64(max_evaluations)
-        )
+        how_many = Counts(np.int64(count), np.int64(num_rows // _BLOCK), np.int64(max_evaluations))
         some = jax.tree.map(lambda leaf: leaf[part][room], rounds)
         args = (some, blocks, how_many, longest, *self.density.data_of(lanes[room]))
         if self._code is None:  # looked up once
@@ -178,7 +178,19 @@ def _minimise_each(
     shared: Data,
 ) -> State:
     """Minimise minus the ELBO of each fit on its noise; return where each has ended."""
+    one_by_one = partial(_one_by_one, program)
+    return cast(State, in_one_piece(one_by_one, lanes, blocks, how_many, longest, own, shared))
 
+
+def _one_by_one(
+    program: Program,
+    lanes: Lane,
+    blocks: Any,
+    how_many: Counts,
+    longest: Any,
+    own: Data,
+    shared: Data,
+) -> State:
     def of_lane(index: Any, states: State) -> State:
         lane, its_own, start = _at(index, (lanes, own, states))
 
@@ -191,7 +203,7 @@ def _minimise_each(
         put = lax.dynamic_update_index_in_dim
         return jax.tree.map(lambda leaf, new: put(leaf, new, index, 0), states, end)
 
-    return lax.fori_loop(0, how_many.lanes, of_lane, _start(lanes))
+    return cast(State, lax.fori_loop(0, how_many.lanes, of_lane, _start(lanes)))
 
 
 def _at(index: Any, tree: Any) -> Any:
