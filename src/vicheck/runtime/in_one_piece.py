@@ -58,10 +58,10 @@ def in_one_piece(function: Callable[..., Any], *args: Any) -> Any:
     pieces.used = True
 
     def unmarked(*inner: Any) -> Any:
-        with set_xla_metadata(**dict.fromkeys(_ATTRIBUTES)):
+        with set_xla_metadata(**dict.fromkeys(_ATTRIBUTES)):  # type: ignore[no-untyped-call]
             return function(*inner)
 
-    with set_xla_metadata(**_ATTRIBUTES):
+    with set_xla_metadata(**_ATTRIBUTES):  # type: ignore[no-untyped-call]
         return jax.jit(unmarked)(*args)
 
 
