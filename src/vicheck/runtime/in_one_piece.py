@@ -1,8 +1,8 @@
 """Loops over small models that XLA for CPUs compiles to one function of machine code.
 
 Otherwise each operation becomes a function of its own, and calling it takes longer than what it
-does where arrays are as short as those of small models: a loop over their fits takes a third less
-time in one piece, and as long to compile. XLA does so with tiny loops by itself, and with calls
+does where arrays are as short as those of small models: the loop over fits of the eight schools
+takes a third less time in one piece, and as long to compile. XLA does so with tiny loops by itself, and with calls
 that have its attribute. It can do it with ordinary arithmetic only.
 """
 
