@@ -2,8 +2,8 @@
 
 Otherwise each operation becomes a function of its own, and calling it takes longer than what it
 does where arrays are as short as those of small models: the loop over fits of the eight schools
-takes a third less time in one piece, and as long to compile. XLA does so with tiny loops by itself, and with calls
-that have its attribute. It can do it with ordinary arithmetic only.
+takes a third less time in one piece, and as long to compile. XLA does so with tiny loops by itself,
+and with calls that have its attribute. It can do it with ordinary arithmetic only.
 """
 
 from __future__ import annotations
