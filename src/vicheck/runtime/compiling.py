@@ -19,6 +19,7 @@ import jax
 import numpy as np
 
 from vicheck.runtime.computation import Computation
+from vicheck.runtime.in_one_piece import can_be_in_one_piece, tracing
 from vicheck.runtime.kept_code import forget, keep, key_of, load_kept
 from vicheck.runtime.recent import Recent
 from vicheck.runtime.tracing import Traced, abstract, shape_of, shapes_of
@@ -173,7 +174,8 @@ def _found_or_compiled(static: _Static, args: tuple[Any, ...]) -> tuple[Callable
     found = load_kept(place, args) if place else None
     if found is not None:
         return found, place
-    traced = _jitted(static).trace(*args)
+    with tracing(allowed=True) as pieces:
+        traced = _jitted(static).trace(*args)
     if not place:
         whole = Computation.of(traced.jaxpr)
         place = "" if whole.opaque else key_of(whole.digest, static.large)
@@ -182,10 +184,24 @@ def _found_or_compiled(static: _Static, args: tuple[Any, ...]) -> tuple[Callable
         if found is not None:
             return found, place
     lowered = traced.lower()
-    code = lowered.compile()
+    code = _in_one_piece_if_possible(lowered) if pieces.used else lowered.compile()
+    if code is None:
+        with tracing(allowed=False):
+            lowered = _jitted(static).trace(*args).lower()
+        code = lowered.compile()
     if place:
         keep(place, lowered, code)
     return code, ""
+
+
+def _in_one_piece_if_possible(lowered: jax.stages.Lowered) -> jax.stages.Compiled | None:
+    """Compile what is to be in one piece; return None where XLA cannot do it."""
+    if not can_be_in_one_piece(lowered):
+        return None
+    try:
+        return lowered.compile()
+    except jax.errors.JaxRuntimeError:
+        return None
 
 
 class _CodeCache:

@@ -9,15 +9,18 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
 import jax
 import numpy as np
+from jax import lax
 from numpy.typing import NDArray
 
 from vicheck.model import Data, Program
 from vicheck.runtime.compiling import compiled, is_large, size_of
+from vicheck.runtime.in_one_piece import in_one_piece
 from vicheck.runtime.interrupts import check_interrupt
 
 __all__ = ["ROWS", "Density"]
@@ -26,8 +29,8 @@ Floats = NDArray[np.float64]
 Lanes = NDArray[np.intp]
 
 _FEW_ROWS, ROWS = 8, 32
-"""Points that compiled code evaluates together where there are many sets of data; fewer are filled
-up."""
+"""Points of a large model that compiled code evaluates together where there are many sets of data;
+fewer are filled up."""
 _MOST_ROWS, _MANY = 128, 1024
 """The same for one set of data, of the smallest models, and where there are very many."""
 _WORK = 2**13
@@ -35,6 +38,8 @@ _WORK = 2**13
 filled up to as many as do that."""
 _FEW_TOGETHER, _TOGETHER = 2, 64
 """Sets of data in one call of compiled code, where there are many, of large and small models."""
+_ROWS_OF_MANY = 16
+"""Points of a small model for each of them."""
 
 
 class Density:
@@ -143,7 +148,9 @@ class Density:
 
     def _size(self, num_rows: int) -> int:
         """Return how many points of a set of data, of many, one call of compiled code evaluates."""
-        return _FEW_ROWS if self._is_large and num_rows <= _FEW_ROWS else ROWS
+        if not self._is_large:
+            return _ROWS_OF_MANY
+        return _FEW_ROWS if num_rows <= _FEW_ROWS else ROWS
 
     def _code(self, size: int, args: Any) -> Any:
         """Return compiled code for so many points, looked up once."""
@@ -196,8 +203,11 @@ def _evaluate(program: Program, z: Any, own: Data, shared: Data) -> tuple[jax.Ar
         data = shared | its_own
         return jax.vmap(jax.value_and_grad(program.log_density), (0, None))(rows, data)
 
-    if own:
+    if own and is_large(program, shared | jax.tree.map(lambda leaf: leaf[0], own)):
         return jax.vmap(of_unit)(z, own)
+    if own:  # one after the other, which is compiled and runs faster: all fits into a small cache
+        one_by_one = partial(lax.map, lambda unit: of_unit(*unit))
+        return in_one_piece(one_by_one, (z, own))
     values, gradients = of_unit(z.reshape(-1, z.shape[-1]), {})
     return values.reshape(z.shape[:2]), gradients.reshape(z.shape)
 

@@ -10,7 +10,7 @@ from vicheck.paper import models
 from vicheck.results.status import FitStatus
 from vicheck.vi.density import Density
 from vicheck.vi.families.registry import kind_of
-from vicheck.vi.quasi_newton import no_memory
+from vicheck.vi.quasi_newton import Minimum, no_memory
 from vicheck.vi.solvers.deterministic.noise import FEWEST
 from vicheck.vi.solvers.deterministic.progress import (
     CODES,
@@ -149,6 +149,23 @@ def test_what_was_learnt_is_forgotten_when_a_fit_begins_anew(program):
     second = run(program, new(2), rounds=rounds)
     for one, other in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(("moved", "stuck"), [(0.0, True), (0.01, False)])
+def test_a_round_that_used_up_its_evaluations_without_moving_is_stuck(
+    program, monkeypatch, moved, stuck
+):
+    rounds, limits = rounds_of(program, [1.0]), Limits(1e-3, 0.05, MAX_DRAWS)
+    begun = rounds.run(np.arange(1), new(), limits)
+    steps = np.full((1, 4), moved)
+    steep = Minimum(
+        steps, np.ones(1), np.full((1, 4), 100.0), np.array([40]), np.zeros(1, bool),
+        no_memory(1, 4),
+    )  # fmt: skip
+    monkeypatch.setattr(rounds, "_optimise", lambda *_: steep)
+    after = rounds.run(np.arange(1), begun._replace(code=np.array([RUNNING])), limits)
+    assert after.num_retries == stuck
+    assert after.stale == stuck  # the units are computed again
 
 
 def test_a_flat_density_runs_away(program):

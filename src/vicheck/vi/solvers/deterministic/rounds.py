@@ -52,7 +52,8 @@ _LEAST_CURVED = 0.1
 _NEAR = 1.0
 """After a step below this many sds the units of the gradient are still right."""
 _UNMOVED = 1e-3
-"""A stalled round that has moved by less than this many sds will not get any further."""
+"""A round that has ended without an optimum, and has moved by less than this many sds, will not get
+any further."""
 _LONGEST_SHIFT, _LONGEST_GROWTH = 100.0, 1.0
 """Largest change of a mean, in sds, and of a log sd in one step."""
 _INFINITY = 1e8
@@ -269,7 +270,7 @@ class Rounds:
         done = enough & ((norm < limits.tolerance) | end.stalled)
         largest = np.maximum(np.abs(mean).max(axis=1), sd.max(axis=1))
         first_size = np.where(now.num_rounds == 0, 1.0 + largest, now.first_size)
-        unmoved = end.stalled & (farthest < _UNMOVED) & ~settled
+        unmoved = ~flat & (farthest < _UNMOVED)
         stuck = ~first & ~done & (unmoved | (now.num_rounds + 1 >= _ROUNDS))
         pushed = np.concatenate([now.sizes[:, 1:], largest[:, None]], axis=1)
         sizes = np.where(stuck[:, None], pushed, now.sizes)
