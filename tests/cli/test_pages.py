@@ -8,7 +8,7 @@ from tests.cli.command_line import call
 from vicheck.cli.failures import EXIT_CODES
 from vicheck.paper.catalogue import NAMES
 
-COMMANDS = ["demo", "check", "psis", "vsbc", "report", "paper", "doctor"]
+COMMANDS = ["demo", "check", "rescue", "psis", "vsbc", "report", "paper", "doctor"]
 PAGES = [[], *([name] for name in COMMANDS), *(["paper", name] for name in ("list", "run", "all"))]
 ESCAPE = "\x1b"
 

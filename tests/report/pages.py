@@ -14,7 +14,7 @@ from vicheck.paper import models
 
 WIDTHS = {"wide": 1280, "narrow": 400, "print": 733}
 """Pixels; A4 without its margins is as wide as the last."""
-USABLE = Path(__file__).parents[1] / "reference" / "stan_csv" / "eight_schools_ncp_meanfield.csv"
+STAN = Path(__file__).parents[1] / "reference" / "stan_csv" / "eight_schools_ncp_meanfield.csv"
 NUMBER = 3000
 """Of parameters on a page with many."""
 NASTY = (
@@ -117,7 +117,7 @@ def write_reports(directory):
         "bad": bad.report(directory / "bad.html"),
         "vsbc": some.report(directory / "vsbc.html"),
         "both": bad.report(directory / "both.html", calibration=some),
-        "usable": vicheck.check(vicheck.read_stan_csv(USABLE)).report(directory / "usable.html"),
+        "stan": vicheck.check(vicheck.read_stan_csv(STAN)).report(directory / "stan.html"),
         "none": undefined_check().report(directory / "none.html"),
         "large": large_check().report(directory / "large.html"),
         "nasty": nasty_check().report(directory / "nasty.html"),

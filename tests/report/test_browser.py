@@ -24,7 +24,7 @@ from vicheck.report.tables import ROWS_SHOWN
 
 pytestmark = pytest.mark.slow
 
-LEVELS = {"good": "usable", "usable": "usable", "bad": "unreliable", "none": "none"}
+LEVELS = {"good": "usable", "stan": "unreliable", "bad": "unreliable", "none": "none"}
 ALL = ("good", "bad", "vsbc", "both", "large", "nasty")
 
 

@@ -76,7 +76,7 @@ in the source have the guides. The method is that of Yao, Vehtari, Simpson and G
 but Did It Work?: Evaluating Variational Inference, ICML.
 """
 
-_ORDER = ("demo", "check", "psis", "vsbc", "report", "paper", "doctor")
+_ORDER = ("demo", "check", "rescue", "psis", "vsbc", "report", "paper", "doctor")
 
 
 class _Application(Group):

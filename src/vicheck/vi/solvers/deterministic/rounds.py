@@ -18,7 +18,7 @@ from vicheck.vi.charts.chart import Chart
 from vicheck.vi.curvature import FLATTEST, climb
 from vicheck.vi.density import Density, Lanes
 from vicheck.vi.families.registry import Kind
-from vicheck.vi.quasi_newton import Dense, Memory, Minimum, minimise, no_memory
+from vicheck.vi.quasi_newton import Memory, Minimum, minimise, no_memory
 from vicheck.vi.solvers.deterministic.compiled import CompiledLoop
 from vicheck.vi.solvers.deterministic.noise import make_noise, standardised
 from vicheck.vi.solvers.deterministic.objective import Objective
@@ -41,14 +41,6 @@ _COARSE = 0.2
 """Gradient, in errors of the draws that are tolerated, that is small enough before the last."""
 _EVALUATIONS, _LONG = 40, 100
 """Evaluations per round; more where the units cannot be recomputed from the curvature."""
-_FIRST = 10
-"""The same in the first round of a single fit whose Hessian can be computed then."""
-_MOST_POINTS = 2048
-"""Points of a cheap density for which a Hessian of the objective is computed."""
-_DIFFERENCE = 1e-3
-"""Distance, in sds, of the differences that make it."""
-_LEAST_CURVED = 0.1
-"""Eigenvalues of it, by their size, below which they are raised: around a Gaussian they are 1."""
 _NEAR = 1.0
 """After a step below this many sds the units of the gradient are still right."""
 _UNMOVED = 1e-3
@@ -135,7 +127,8 @@ class Rounds:
             now = self._with_fresh_units(lanes, now)
             chart = self._chart(now)
             now = _placed(now, chart)
-            end = self._optimise(lanes, now, chart, limits, self._most(now, chart))
+            most = _EVALUATIONS if takes_directions(self.kind, self.dim) else _LONG
+            end = self._optimise(lanes, now, chart, limits, most)
             after = self._judged(now, chart, end, limits)
         near = np.abs(end.x).max(axis=1) < _NEAR
         self._remember(lanes, end.memory, near & ~after.stale)
@@ -151,18 +144,6 @@ class Rounds:
     def forget(self, lanes: Lanes) -> None:
         """Forget what was learnt about some fits, which begin anew."""
         self._memory.forget(np.isin(np.arange(len(self.seeds)), lanes))
-
-    def _most(self, now: Progress, chart: Chart) -> int:
-        """Return how many evaluations a round may take."""
-        if not takes_directions(self.kind, self.dim):
-            return _LONG
-        first = bool((now.code == NEW).all()) and self._takes_hessian(now, chart)
-        return _FIRST if first else _EVALUATIONS
-
-    def _takes_hessian(self, now: Progress, chart: Chart) -> bool:
-        """Whether a Hessian of the objective is a few calls of compiled code, and no more."""
-        points = chart.step_dim * int(now.num_draws[0])
-        return self.density.is_cheap and len(self.seeds) == 1 and points <= _MOST_POINTS
 
     def _recall(self, lanes: Lanes) -> Memory:
         return self._memory if len(lanes) == len(self.seeds) else self._memory.take(lanes)
@@ -220,10 +201,6 @@ class Rounds:
             None if exact or not now.hessian.size else _trusted(now.hessian, now),
         )
         memory = self._recall(lanes)
-        # Far from Gaussian a first round does not end: what steps would have to learn is computed.
-        unended = bool((now.stale & (now.code != NEW) & (now.norm >= _LOOSE)).all())
-        if unended and isinstance(memory, Dense) and self._takes_hessian(now, chart):
-            _learn_hessian(memory, objective)
         how: dict[str, Any] = {
             "tolerance": _tolerances(now, limits),
             "max_evaluations": most,
@@ -320,16 +297,3 @@ class Rounds:
             num_traced=now.num_traced + 1,
             code=code,
         )
-
-
-def _learn_hessian(memory: Dense, objective: Any) -> None:
-    """Put the inverse Hessian of an objective, made positive, into the memory of the one fit."""
-    size = memory.inverse.shape[-1]
-    steps = np.concatenate([np.zeros((1, size)), _DIFFERENCE * np.eye(size)])
-    _, gradients = objective(steps, np.zeros(size + 1, np.intp))
-    hessian = (gradients[1:] - gradients[0]) / _DIFFERENCE
-    if np.isfinite(hessian).all():
-        values, vectors = np.linalg.eigh(0.5 * (hessian + hessian.T))
-        values = np.maximum(np.abs(values), _LEAST_CURVED)
-        memory.inverse[0] = (vectors / values) @ vectors.T
-        memory.num_pairs[0] = 1
