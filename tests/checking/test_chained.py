@@ -219,8 +219,8 @@ def test_options(exact):
     assert any("fewer than 32 draws" in note for note in none.notes)
     without = vicheck.check(exact, num_draws=2000, chains=False)
     assert "drift" not in without.moments
-    assert list(vicheck.check(exact, num_draws=2000).moments.columns[-2:]) == [
-        "drift", "drift_error",
+    assert list(vicheck.check(exact, num_draws=2000).moments.columns[-3:]) == [
+        "drift", "drift_error", "lr_sd",
     ]  # fmt: skip
 
 

@@ -199,7 +199,7 @@ def test_lines_after_checks_that_can_be_used_run():
     good = normal_check(sd=0.95)
     names = {"check": good}
     assert len(eval(good.verdict.code, names)) == 3
-    some = normal_check(sd=0.62, dim=2)
+    some = normal_check(sd=0.75, dim=2)
     assert some.verdict.level == "usable"
     exec(some.verdict.code, names := {"check": some})
     assert len(names["posterior"]["x"]) == 4000

@@ -70,7 +70,7 @@ def test_a_finding_is_set_off_by_its_mark():
 
 def test_the_summary_of_a_check_is_what_print_shows(check):
     summary = summary_of(check)
-    assert summary.level == check.verdict.level == "usable"
+    assert summary.level == check.verdict.level == "unreliable"
     assert [line.kind for line in summary.verdict][:2] == [Kind.TITLE, Kind.VERDICT]
     assert summary.verdict[0].text == "A funnel"
     assert summary.verdict[1].text == check.verdict.sentence

@@ -186,18 +186,16 @@ def test_remedies_against_the_worst_cause_come_first():
 
 
 @pytest.mark.slow
-def test_what_is_hopeless_is_never_called_good():
-    """Half of the posterior is a spike in 30 dimensions that no remedy named here can follow."""
+def test_a_funnel_that_no_proposal_can_follow_is_never_called_rescued():
+    """Without other coordinates there is nothing to be done, though khat may be below 0.7."""
 
     def log_density(x):
-        wide = dist.Normal(0.0, 1.0).log_prob(x).sum()
-        narrow = dist.Normal(0.0, 0.02).log_prob(x).sum()
-        return jnp.logaddexp(jnp.log(0.5) + wide, jnp.log(0.5) + narrow)
+        scale = dist.Normal(0.0, jnp.exp(0.5 * x[0]))
+        return dist.Normal(0.0, 3.0).log_prob(x[0]) + scale.log_prob(x[1:]).sum()
 
-    model = vicheck.from_log_density(log_density, np.zeros(30))
-    fit = vicheck.fit(model)
+    fit = vicheck.fit(vicheck.from_log_density(log_density, np.zeros(15)))
+    remedies = ["heavier-tails", "adapt"]
     rescues = [
-        vicheck.rescue(fit, remedies=["heavier-tails", "adapt"], seed=seed, num_draws=2000)
-        for seed in range(20)
+        vicheck.rescue(fit, remedies=remedies, seed=seed, num_draws=10_000) for seed in range(10)
     ]
-    assert not any(each.succeeded for each in rescues)
+    assert [each.succeeded for each in rescues] == [False] * 10

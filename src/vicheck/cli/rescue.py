@@ -32,12 +32,14 @@ Fit a model by variational inference, and where the fit cannot be trusted, try r
 can: optimise further, cover modes, other coordinates, correlations, heavier tails, moment matching,
 mixtures, and NUTS at last. Each is judged on fresh draws, with short chains.
 
-WHAT is a model as for vicheck check: file.py:name, package.module:name or program.stan.
+WHAT is a model as for vicheck check:
+  file.py:name, package.module:name or program.stan
 """
 
 _MORE = """
 Exit status:
-  0 good, 1 usable with its weights, or by NUTS, 2 not rescued; 64 and up for errors.
+  0 good, 1 usable with its weights, or by NUTS, 2 not rescued; 64 and up for
+  errors.
 
 Examples:
   $ vicheck rescue schools.py:centred --data schools.json
