@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from vicheck.results.fit import Fit
-    from vicheck.vi.families.full_rank import FullRank
+    from vicheck.vi.families.family import Family
 
 __all__ = ["LinearResponse", "ResponseStatus"]
 
@@ -93,7 +93,7 @@ class LinearResponse:
         names = self.fit.model.coordinates if len(self.coordinate_covariance) else ()
         return pd.Series(_root(np.diagonal(self.coordinate_covariance)), names, np.float64)
 
-    def approximation(self) -> FullRank:
+    def approximation(self) -> Family:
         """Return the normal with q's mean and the covariance by linear response.
 
         On the unconstrained scale, a member of the family ``"full_rank"``.
@@ -103,9 +103,7 @@ class LinearResponse:
         ValueError
             When there is no linear response, or its covariance was not computed.
         """
-        import jax.numpy as jnp
-
-        from vicheck.vi.families.full_rank import FullRank
+        from vicheck.vi.families.moments import normal_of
 
         if self.status is not ResponseStatus.OK:
             raise ValueError(f"there is no linear response: {self.status.value}")
@@ -114,18 +112,17 @@ class LinearResponse:
                 f"the covariance of all {self.fit.model.dim} parameters was not computed: there "
                 "are too many variational parameters to factor their Hessian"
             )
-        scale = np.linalg.cholesky(self.coordinate_covariance)
         with double_precision():
-            return FullRank(jnp.asarray(self.fit.mean), jnp.asarray(scale))
+            return normal_of(self.fit.mean, self.coordinate_covariance)
 
     def sample(self, num_draws: int = 1000, seed: int = 0) -> dict[str, Floats]:
         """Draw named parameters from `approximation`, on their own scale, as `Fit.sample` does.
 
         Such draws can be handed to `vicheck.vsbc`, to test whether the corrected sds are right.
         """
-        q = self.approximation()
-        noise = np.random.default_rng(seed).standard_normal((num_draws, q.dim))
-        z = np.asarray(q.loc) + noise @ np.asarray(q.scale_tril).T
+        dim = self.approximation().dim  # or it says why there is none
+        noise = np.random.default_rng(seed).standard_normal((num_draws, dim))
+        z = self.fit.mean + noise @ np.linalg.cholesky(self.coordinate_covariance).T
         return self.fit.model.constrain(z)
 
     def to_dict(self) -> dict[str, Any]:

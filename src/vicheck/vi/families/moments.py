@@ -7,12 +7,14 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
+from numpy.typing import NDArray
 
 from vicheck.vi.families.abilities import HasMoments
 from vicheck.vi.families.family import Family
 
-__all__ = ["MOMENT_DRAWS", "covariance_of", "mean_and_sd", "mean_of", "sd_of"]
+__all__ = ["MOMENT_DRAWS", "covariance_of", "mean_and_sd", "mean_of", "normal_of", "sd_of"]
 
 MOMENT_DRAWS = 2**14
 """Draws that moments without a closed form are estimated from: about 1% of error for an sd."""
@@ -53,6 +55,13 @@ def covariance_of(q: Family) -> jax.Array:
     if isinstance(q, HasMoments):
         return q.covariance()
     return _estimated(_cross_products, MOMENT_DRAWS, q)[1]
+
+
+def normal_of(mean: NDArray[np.float64], covariance: NDArray[np.float64]) -> Family:
+    """Return the normal with a mean and a covariance matrix."""
+    from vicheck.vi.families.full_rank import FullRank
+
+    return FullRank(jnp.asarray(mean), jnp.asarray(np.linalg.cholesky(covariance)))
 
 
 def _cross_products(rows: jax.Array) -> jax.Array:
