@@ -6,7 +6,6 @@ import pytest
 
 import vicheck
 from vicheck.model import double_precision
-from vicheck.paper import models
 from vicheck.results.status import FitStatus
 from vicheck.vi.density import Density
 from vicheck.vi.families.registry import kind_of
@@ -26,7 +25,7 @@ from vicheck.vi.solvers.deterministic.progress import (
     take,
     takes_directions,
 )
-from vicheck.vi.solvers.deterministic.rounds import Limits, Rounds, _learn_hessian
+from vicheck.vi.solvers.deterministic.rounds import Limits, Rounds
 
 MEAN, SD = np.array([3.0, -40.0]), np.array([0.1, 20.0])
 MAX_DRAWS = 8 * FEWEST
@@ -207,44 +206,6 @@ def test_every_family_starts_several_fits_as_each_alone(name, program):
         )
         np.testing.assert_allclose((together.mean[i] - alone.mean[0]) / SD, 0.0, atol=1e-6)
         np.testing.assert_allclose(together.sd[i], alone.sd[0], rtol=1e-6)
-
-
-def test_a_hessian_is_learnt_by_the_size_of_its_curvatures():
-    """Downwards as upwards, and no flatter than a tenth: what is not finite is no lesson."""
-    vectors = np.linalg.qr(np.random.default_rng(0).standard_normal((4, 4)))[0]
-
-    def learnt(values):
-        hessian = (vectors * values) @ vectors.T
-        memory = no_memory(1, 4)
-        _learn_hessian(memory, lambda steps, which: (which, steps @ hessian + 3.0))
-        return memory
-
-    expected = (vectors / [2.0, 1.0, 0.5, 0.1]) @ vectors.T
-    memory = learnt([2.0, -1.0, 0.5, 0.001])
-    np.testing.assert_allclose(memory.inverse[0], expected, rtol=1e-8)
-    assert memory.num_pairs.tolist() == [1]
-    spoiled = learnt([2.0, np.nan, 0.5, 0.1])
-    np.testing.assert_array_equal(spoiled.inverse[0], np.eye(4))
-    assert spoiled.num_pairs.tolist() == [0]
-
-
-def test_far_from_gaussian_a_single_fit_takes_few_calls_of_the_density(monkeypatch):
-    model = vicheck.from_numpyro(models.eight_schools_noncentred, **models.EIGHT_SCHOOLS)
-    fitted, evaluate, calls = vicheck.fit(model, num_starts=1), Density.__call__, []
-
-    def counted(self, lanes, z):
-        calls.append(z.shape)
-        return evaluate(self, lanes, z)
-
-    monkeypatch.setattr(Density, "__call__", counted)
-    vicheck.fit(model, num_starts=1)
-    with_hessian = len(calls)
-    calls.clear()
-    monkeypatch.setattr(Rounds, "_takes_hessian", lambda *_: False)
-    without = vicheck.fit(model, num_starts=1)
-    assert with_hessian < 0.75 * len(calls)
-    np.testing.assert_allclose(fitted.q.loc, without.q.loc, atol=0.01)
-    assert fitted.elbo == pytest.approx(without.elbo, abs=1e-3)
 
 
 def test_choose_takes_whole_fits():
