@@ -58,3 +58,17 @@ def test_a_quantity_whose_tail_is_not_pareto_is_judged_further_out(sd):
     assert (fine.moments[["use_mean", "use_sd"]] != "neither").all(axis=None)
     assert np.isfinite(fine.moments["mcse"]).all()
     assert fine.verdict.level in ("good", "usable")
+
+
+def test_a_huge_value_without_weight_changes_no_khat():
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(20_000, 2))
+    log_q = -0.5 * (x**2).sum(axis=1)
+    log_p = 0.9 * log_q
+    expected = vicheck.check_draws(x, log_p, log_q).moments
+    huge = x.copy()
+    huge[3] = 1e12
+    log_p[3] = -1e15
+    spoiled = vicheck.check_draws(huge, log_p, log_q).moments
+    for column in ("khat", "khat_sd", "psis_mean", "psis_sd"):
+        np.testing.assert_allclose(spoiled[column], expected[column], atol=0.05)

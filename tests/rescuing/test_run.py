@@ -44,6 +44,7 @@ def test_the_trail_has_what_was_tried_and_what_it_cost(of_correlated):
     assert trail["evaluations"].iloc[-1] > 20_000
 
 
+@pytest.mark.slow
 def test_its_lines_repeat_it_without_a_search(of_correlated):
     namespace = {"vicheck": vicheck, "fit": vicheck.fit(correlated())}
     exec(of_correlated.code, namespace)
@@ -75,6 +76,7 @@ def test_the_centred_eight_schools_need_no_hint_at_the_parametrization():
     assert "LocScaleReparam" in rescued.code
 
 
+@pytest.mark.slow
 def test_heavy_tails_get_a_t():
     model = vicheck.from_log_density(lambda x: dist.StudentT(4.0).log_prob(x).sum(), np.zeros(6))
     rescued = vicheck.rescue(vicheck.fit(model), remedies=["heavier-tails", "adapt"], **FEW)
@@ -83,6 +85,7 @@ def test_heavy_tails_get_a_t():
     np.testing.assert_allclose(rescued.moments["sd"], 2.0**0.5, rtol=0.1)
 
 
+@pytest.mark.slow
 def test_modes_that_the_search_found_get_a_part_each():
     def log_density(x):
         normal = dist.Normal(0.0, 1.0).log_prob
@@ -105,6 +108,7 @@ def test_draws_with_a_model_can_be_rescued():
     np.testing.assert_allclose(rescued.moments["sd"], 1.0, atol=0.05)
 
 
+@pytest.mark.slow
 def test_nuts_is_what_is_left_where_nothing_else_is_tried():
     model = vicheck.from_log_density(
         lambda x: -0.5 * (x[0] / 3.0) ** 2 - 0.5 * jnp.exp(-x[0]) * x[1] ** 2 - 0.5 * x[0],

@@ -134,6 +134,7 @@ def test_two_causes_are_weighed_by_their_variance(sizes):
     assert found["of_skewness"] == pytest.approx(skew[0].var() / total, abs=0.12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [1, 10, 50])
 @pytest.mark.parametrize("with_slopes", [True, False])
 def test_noise_has_no_cause(dim, with_slopes):

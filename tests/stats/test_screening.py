@@ -174,3 +174,11 @@ def test_odd_densities_and_few_draws_are_looked_at_without_an_error(size, odd):
         assert (seen.num_draws, seen.num_copies, seen.num_clipped) == (size, 0, 0)
     log_p[:] = odd
     assert screen_draws(log_p, np.zeros(size), z).num_clipped == 0
+
+
+def test_digits_do_not_matter_where_there_is_no_weight():
+    """A q with heavy tails on a log scale reaches places where the density is -1e15 or so."""
+    z = np.random.default_rng(5).normal(size=5000)
+    log_p, log_q = -0.5 * z**2, -0.4 * z**2
+    log_p[7] = -1.23456789e15
+    assert screen_draws(log_p, log_q, z[:, None]).resolution < 1e-12

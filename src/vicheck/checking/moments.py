@@ -14,6 +14,7 @@ from vicheck.results.psis import PsisResult
 from vicheck.stats.estimates import importance_log_weights, plain_log_weights
 from vicheck.stats.moments import Moments, weighted_moments
 from vicheck.stats.outer_khats import khats_further_out
+from vicheck.stats.screening import WEIGHTLESS
 from vicheck.stats.unseen import error_with_tail
 
 if TYPE_CHECKING:
@@ -36,9 +37,6 @@ COLUMNS = (
 )  # fmt: skip
 _FEW_VALUES = 32
 """A quantity with no more different values than this is bounded by them."""
-
-_WEIGHTLESS = 745.0
-"""Nats below the largest log ratio from which on a weight is zero."""
 
 
 def moments_table(
@@ -101,7 +99,7 @@ def without_weightless(log_ratios: Floats) -> Floats:
     top = np.max(log_ratios, initial=-np.inf)
     if not np.isfinite(top) or np.isnan(log_ratios).any():
         return log_ratios
-    return np.where(log_ratios < top - _WEIGHTLESS, -np.inf, log_ratios)
+    return np.where(log_ratios < top - WEIGHTLESS, -np.inf, log_ratios)
 
 
 def with_use(

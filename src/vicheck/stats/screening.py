@@ -10,13 +10,13 @@ from vicheck.stats.neighbours import likeness_of_neighbours
 from vicheck.stats.psis import default_tail_length
 from vicheck.stats.resolution import resolution_of
 
-__all__ = ["screen_draws"]
+__all__ = ["WEIGHTLESS", "screen_draws"]
 
 Floats = NDArray[np.float64]
 
 _DRAWS, _COLUMNS = 4096, 6
 """Draws, and quantities at most, whose neighbours are compared."""
-_WEIGHTLESS = 745.0
+WEIGHTLESS = 745.0
 """Nats below the largest log ratio from which on a weight is zero in double precision."""
 _LEAST_CLIPPED = 5
 _PLATEAU = 0.2
@@ -42,7 +42,7 @@ def screen_draws(log_p: Floats, log_q: Floats, values: Floats) -> Screening:
         log_ratios = log_p - log_q
     size = len(log_ratios)
     # Digits of densities do not matter where there is no weight, however large these are.
-    weighty = ~(log_ratios < np.nanmax(log_ratios, initial=-np.inf) - _WEIGHTLESS)
+    weighty = ~(log_ratios < np.nanmax(log_ratios, initial=-np.inf) - WEIGHTLESS)
     kept = len(values) or size
     tail_length = min(default_tail_length(size), kept)
     tail = np.argpartition(log_ratios[:kept], kept - tail_length)[kept - tail_length :]
