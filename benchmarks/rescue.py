@@ -230,6 +230,8 @@ def as_markdown(rows: dict[str, dict[str, Any]]) -> str:
     lines = [HEAD]
     for name, row in rows.items():
         level = row["level"] if row["succeeded"] else f"{row['level']}, not rescued"
+        if row["succeeded"] and "mcmc" in row["by"]:
+            level += ", and NUTS has mixed"
         errors = [number(row[each]) for each in ("mean_error", "sd_error", "in_mcse")]
         gradients = row.get("nuts_gradients", "")
         lines.append(
