@@ -14,9 +14,7 @@ from vicheck.model import Model, double_precision
 from vicheck.quantities import Spec, reported_quantities
 from vicheck.results.check import Check
 from vicheck.results.fit import Fit
-from vicheck.stats.t_mixtures import TMixture
 from vicheck.vi.families.family import Family
-from vicheck.vi.families.students import Students
 
 __all__ = ["NUM_CHAINS", "NUM_DRAWS", "Candidate", "Proposal", "judged"]
 
@@ -44,11 +42,6 @@ class Proposal(Approximation):
     model: Model
     q: Family
     title: str = ""
-
-    @classmethod
-    def of(cls, model: Model, mixture: TMixture, title: str) -> Proposal:
-        """Return a mixture of t as a proposal."""
-        return cls(model, Students.made_of(**vars(mixture)), title)
 
     def draws(self, num_draws: int, seed: int = 0) -> Draws:
         """Draw all parameters, and what is derived from them, with both log densities."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.evaluation import unconstrained
 from vicheck.model import Model, double_precision
 from vicheck.rescuing.budget import Budget
 from vicheck.rescuing.candidate import Candidate
@@ -30,6 +31,9 @@ from vicheck.vi.fitting import fit
 __all__ = ["LADDER", "Patient", "Rung", "ordered"]
 
 Floats = NDArray[np.float64]
+
+_PLACE_DRAWS = 2000
+"""Draws from which mean and covariance are taken where q itself is not known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +62,9 @@ class Patient:
             with double_precision():
                 return np.asarray(mean_of(q)), np.asarray(covariance_of(q))
         draws = self.check.draws
-        layout = [name for name, _ in self.model.program.layout]
-        rows = range(min(len(self.check.values), 2000))
-        z = np.array([self.model.unconstrain({n: draws[n][row] for n in layout}) for row in rows])
+        theta = {name: draws[name][:_PLACE_DRAWS] for name, _ in self.model.program.layout}
+        with double_precision():
+            z = unconstrained(self.model.program, theta, self.model.data)
         return z.mean(axis=0), np.atleast_2d(np.cov(z, rowvar=False))
 
 
@@ -82,8 +86,7 @@ def ordered(ladder: Sequence[Rung], causes: Sequence[str]) -> list[Rung]:
     def rank(rung: Rung) -> int:
         return min((ranks[code] for code in rung.against if code in ranks), default=len(ranks))
 
-    last = [rung for rung in ladder if rung.name == "mcmc"]
-    return sorted((rung for rung in ladder if rung not in last), key=rank) + last
+    return sorted(ladder, key=rank)
 
 
 def _converge(patient: Patient) -> Candidate | str:
