@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from vicheck.vi.modes.place import MAX_DENSE, Place
 __all__ = ["Climbs", "climb_from"]
 
 Floats = NDArray[np.float64]
+IsHome = Callable[[Floats, NDArray[np.intp], Floats], NDArray[np.bool_]]
 
 _STAGE, _MOST_STAGED = 25, 64
 """Steps of a climb after which the scales are taken from the curvature where it is, and the largest
@@ -67,14 +69,12 @@ def climb_from(density: Density, place: Place, starts: Floats, most: int, is_che
         ends, arrived = starts.copy(), np.zeros(len(starts), bool)
         going = np.arange(len(starts))
         for again in (True, False):  # a curvature there would cost more than to climb on
-            if home is not None:
-                home.begin(going, ends)
+            is_home = None if home is None else home.begun(going, ends)
             ends[going], arrived[going] = climb_to_mode(
-                density, lanes[going], ends[going], directions[going], most, home and home.is_near
+                density, lanes[going], ends[going], directions[going], most, is_home
             )
             if home is not None:  # one place stands for all that lead to it
-                ends[home.came] = place.mean
-                arrived |= home.came
+                ends[home.came & arrived] = place.mean
             if again:
                 going = _highest_unarrived(density, ends, arrived)
             if not len(going):
@@ -120,12 +120,15 @@ class _Home:
         self.mean, self.directions, self.slope = place.mean, directions, slope
         self.came = np.zeros(num_climbs, bool)
 
-    def begin(self, climbs: NDArray[np.intp], z: Floats) -> None:
-        """Take note of where some climbs begin."""
+    def begun(self, climbs: NDArray[np.intp], z: Floats) -> IsHome:
+        """Take note of where some climbs begin; return what says that they have come home."""
         self.climbs = climbs
         self.away = np.linalg.solve(self.directions, (z[climbs] - self.mean).T).T
+        return self._is_near
 
-    def is_near(self, step: Floats, which: NDArray[np.intp], gradient: Floats) -> NDArray[np.bool_]:
+    def _is_near(
+        self, step: Floats, which: NDArray[np.intp], gradient: Floats
+    ) -> NDArray[np.bool_]:
         """Say which climbs are there, and remember them."""
         way = self.away[which] + step - self.slope
         distance = np.linalg.norm(way, axis=1)
