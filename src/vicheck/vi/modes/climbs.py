@@ -15,7 +15,8 @@ from vicheck.vi.modes.place import MAX_DENSE, Place
 __all__ = ["Climbs", "climb_from"]
 
 Floats = NDArray[np.float64]
-IsHome = Callable[[Floats, NDArray[np.intp], Floats], NDArray[np.bool_]]
+Mask = NDArray[np.bool_]
+IsHome = Callable[[Floats, NDArray[np.intp], Floats], Mask]
 
 _STAGE, _MOST_STAGED = 25, 64
 """Steps of a climb after which the scales are taken from the curvature where it is, and the largest
@@ -126,9 +127,7 @@ class _Home:
         self.away = np.linalg.solve(self.directions, (z[climbs] - self.mean).T).T
         return self._is_near
 
-    def _is_near(
-        self, step: Floats, which: NDArray[np.intp], gradient: Floats
-    ) -> NDArray[np.bool_]:
+    def _is_near(self, step: Floats, which: NDArray[np.intp], gradient: Floats) -> Mask:
         """Say which climbs are there, and remember them."""
         way = self.away[which] + step - self.slope
         distance = np.linalg.norm(way, axis=1)
