@@ -50,6 +50,8 @@ class Candidate:
     """Where a solver has found it."""
     code: tuple[str, ...] = ()
     """Lines of Python that make the model, where it is not the user's own."""
+    adapted: bool = False
+    """Whether its location and shape come from weighted draws."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +95,7 @@ def screened(candidate: Candidate, num_draws: int, seed: int) -> PsisResult:
 
 def num_chains(candidate: Candidate) -> int:
     """Return how many short chains a candidate is judged by."""
-    return _CHAINS_OF_ADAPTED if candidate.fit is None else _CHAINS
+    return _CHAINS_OF_ADAPTED if candidate.adapted else _CHAINS
 
 
 def judged(

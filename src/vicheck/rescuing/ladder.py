@@ -96,7 +96,7 @@ def ordered(ladder: Sequence[Rung], causes: Sequence[str]) -> list[Rung]:
 def _converge(patient: Patient) -> Candidate | str:
     """Fit the same family to its optimum, with more draws where it was fitted so before."""
     known = patient.check.convergence
-    if patient.candidate.q is not None and patient.candidate.fit is None:
+    if isinstance(patient.candidate.q, Students):
         return "what was built from draws has nothing to optimise"
     if known is not None and known.solver == "deterministic" and not patient.findings & _UNSETTLED:
         return "the fit has converged"
@@ -133,7 +133,7 @@ def _heavier_tails(patient: Patient) -> Candidate | str:
     if isinstance(start, str):
         return start
     steering = Steering(patient.model, patient.seed)
-    return _proposed(patient, heavier(steering, start, split(steering, start)))
+    return _proposed(patient, heavier(steering, start, split(steering, start)), adapted=False)
 
 
 def _adapt(patient: Patient) -> Candidate | str:
@@ -203,8 +203,10 @@ def _fitted(patient: Patient, family: str, **options: object) -> Candidate:
     return Candidate(patient.model, found.q, found, patient.candidate.code)
 
 
-def _proposed(patient: Patient, mixture: TMixture) -> Candidate:
-    return Candidate(patient.model, Students.made_of(**vars(mixture)), None, patient.candidate.code)
+def _proposed(patient: Patient, mixture: TMixture, adapted: bool = True) -> Candidate:
+    """Return a proposal as a candidate; a t around a fit is adapted to draws if that fit was."""
+    q, before = Students.made_of(**vars(mixture)), patient.candidate
+    return Candidate(patient.model, q, None, before.code, adapted or before.adapted)
 
 
 def _start(patient: Patient) -> TMixture | str:
@@ -222,9 +224,9 @@ LADDER: tuple[Rung, ...] = (
     Rung("cover-modes", frozenset({"mode"}), _cover_modes),
     Rung("reparametrise", frozenset({"funnel"}), _reparametrise),
     Rung("richer-family", frozenset({"correlation", "scale"}), _richer_family),
-    Rung("bend", frozenset({"heavy-tails", "skewness"}), _bend),
-    Rung("heavier-tails", frozenset({"heavy-tails", "skewness"}), _heavier_tails),
+    Rung("heavier-tails", frozenset(), _heavier_tails),
     Rung("adapt", frozenset(), _adapt),
+    Rung("bend", frozenset({"heavy-tails", "skewness"}), _bend),
     Rung("mixture", frozenset(), _mix),
 )
 """In the order in which they are tried where no cause says otherwise."""

@@ -26,8 +26,6 @@ __all__ = [
 CLOSE = 0.5
 """khat below which weighted estimates have a finite variance (the paper, section 2)."""
 _LEVELS = {"none": 0, "unreliable": 0, "usable": 1, "good": 2}
-_HOPE = 0.05
-"""About a standard error of khat from a few thousand draws."""
 
 
 def is_enough(checked: Check) -> bool:
@@ -44,10 +42,7 @@ def can_be_used(checked: Check) -> bool:
 
 def is_promising(seen: PsisResult) -> bool:
     """Whether a few draws allow for the hope that khat is below 0.5."""
-    if seen.status is PsisStatus.CONSTANT:
-        return True
-    # Where the usual tail is not Pareto, that further out says what more draws will show.
-    return float(seen.weights_khat) < CLOSE + _HOPE or khat_of(seen) < CLOSE + _HOPE
+    return seen.status is PsisStatus.CONSTANT or khat_of(seen) < CLOSE
 
 
 def khat_of(seen: PsisResult | Check) -> float:

@@ -150,7 +150,7 @@ class UnderWay:
         meter = self._meter("mcmc")
         why, kept = "", False
         try:
-            found = sampled(replace(self.patient, candidate=self.best_candidate, check=self.best))
+            found = sampled(self.patient)
             if isinstance(found, str):
                 why = found
             else:

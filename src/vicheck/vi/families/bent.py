@@ -26,6 +26,8 @@ __all__ = ["Bent"]
 
 _FIRST_TAIL = -3.0
 """Where tails begin: their logarithm."""
+_DRIVERS = 5
+"""Axes, the first ones, on which widths and locations of others may depend."""
 _HALVINGS = 60
 """Steps by which noise is found for a draw, each of which halves an interval."""
 _FARTHEST = 40.0
@@ -36,7 +38,8 @@ class Bent(Family):
     """``z = loc + scale_tril @ w``, where ``w_i = exp(s_i) h_i(e_i) + c_i`` and e is noise.
 
     The log width ``s_i`` is linear in the entries of e before the i-th, and ``c_i`` in their
-    squares. ``h_i`` is ``(e + a (sqrt(1 + e^2) - 1)) exp(b e^2 / 2)`` with a skewness between -1
+    squares; only the first few entries count, which in a hierarchical model are what others depend
+    on. With all of them there would be more to learn than fixed draws can teach. ``h_i`` is ``(e + a (sqrt(1 + e^2) - 1)) exp(b e^2 / 2)`` with a skewness between -1
     and 1 and a positive tail.
     """
 
@@ -54,7 +57,7 @@ class Bent(Family):
     @classmethod
     def start(cls, z: Any, curvature: Curvature, shrink: Any = 1.0) -> Self:
         normal = FullRank.start(z, curvature, shrink)
-        flat = np.zeros_like(np.asarray(normal.scale_tril))
+        flat = np.zeros_like(np.asarray(normal.scale_tril)[..., :_DRIVERS])
         even = np.zeros_like(np.asarray(z, np.float64))
         arrays: dict[str, Any] = {
             "widths": flat, "bends": flat, "skews": even, "tails": even + _FIRST_TAIL
@@ -95,7 +98,8 @@ class Bent(Family):
 
     def _by_others(self, noise: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return log width and shift of each axis, by the noise of those before it."""
-        return jnp.tril(self.widths, -1) @ noise, jnp.tril(self.bends, -1) @ (noise**2 - 1.0)
+        first = noise[: self.widths.shape[-1]]
+        return jnp.tril(self.widths, -1) @ first, jnp.tril(self.bends, -1) @ (first**2 - 1.0)
 
     def _noise_of(self, w: jax.Array) -> jax.Array:
         """Return the noise that becomes w, one axis after the other."""
