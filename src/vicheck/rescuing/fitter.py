@@ -66,9 +66,10 @@ def rescue_fitter(
 
     Examples
     --------
-    >>> from vicheck.paper.models import linear_regression
-    >>> vicheck.rescue_fitter                                       # doctest: +ELLIPSIS
-    <function rescue_fitter at ...>
+    >>> model = vicheck.from_log_density(lambda x: -x @ x, np.zeros(2))
+    >>> fitter = vicheck.rescue_fitter(model, ["richer-family"])
+    >>> fitter.remedies
+    ('richer-family',)
     """
     if not isinstance(model, Model):
         raise TypeError(f"model must be a vicheck Model, got {type(model).__name__}")
