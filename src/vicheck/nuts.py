@@ -26,6 +26,7 @@ from vicheck.results.fit import Fit
 from vicheck.results.reference import Reference, blocks_of
 from vicheck.runtime.compiling import compiled
 from vicheck.runtime.interrupts import between_pieces, check_interrupt
+from vicheck.runtime.seeds import Seed, as_seed
 from vicheck.runtime.workers import in_order, require_executor
 
 __all__ = ["reference"]
@@ -48,7 +49,7 @@ def reference(
     num_draws: int = 1000,
     num_warmup: int = 1000,
     num_chains: int = 4,
-    seed: int = 0,
+    seed: Seed = 0,
     target_accept: float = 0.9,
     around: Check | Fit | None = None,
     executor: Executor | None = None,
@@ -67,7 +68,7 @@ def reference(
         Chains, run one after the other, or by an executor. Each starts at a uniform draw from
         (-2, 2) in every coordinate of z where the density and its gradient are finite.
     seed
-        The same seed gives the same draws.
+        An integer or a JAX key; the same seed gives the same draws.
     target_accept
         Acceptance the step size is adapted to; larger means smaller steps.
     around
@@ -102,12 +103,12 @@ def reference(
         ("num_draws", num_draws, _MIN_DRAWS),
         ("num_warmup", num_warmup, 1),
         ("num_chains", num_chains, 1),
-        ("seed", seed, 0),
     ):
         if not isinstance(value, int | np.integer):
             raise TypeError(f"{name} must be an integer, got {value!r}")
         if value < least:
             raise ValueError(f"{name} must be at least {least}, got {value}")
+    seed = as_seed(seed)
     if not 0.0 < target_accept < 1.0:
         raise ValueError(f"target_accept must lie between 0 and 1, got {target_accept}")
     model = model.given(data).snapshot()

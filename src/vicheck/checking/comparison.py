@@ -11,6 +11,7 @@ from vicheck.checking.run import check, is_drawn_from
 from vicheck.errors import refuse_unused
 from vicheck.results.check import Check
 from vicheck.results.comparison import Comparison
+from vicheck.runtime.seeds import Seed, as_seed
 from vicheck.runtime.workers import require_executor
 
 __all__ = ["compare"]
@@ -21,7 +22,7 @@ def compare(
     *,
     families: tuple[str, ...] | None = None,
     num_draws: NumDraws = None,
-    seed: int | None = None,
+    seed: Seed | None = None,
     budget: float | None = None,
     executor: Executor | None = None,
     **options: Any,
@@ -66,7 +67,7 @@ def compare(
     """
     from vicheck.model import Model
     from vicheck.results.fit import Fit
-    from vicheck.vi.families.registry import family_names
+    from vicheck.vi.families.registry import entry_of, family_names
     from vicheck.vi.fitting import fit
 
     if isinstance(candidates, str) or not isinstance(candidates, Iterable):
@@ -74,6 +75,7 @@ def compare(
             "candidates must be a list of fits and models, or a dictionary of them by name, got "
             f"{type(candidates).__name__}: write [candidate]"
         )
+    seed = None if seed is None else as_seed(seed)
     require_num_draws(num_draws, budget)  # before anything is fitted
     require_executor(executor)
     if not isinstance(candidates, Mapping):
@@ -91,6 +93,7 @@ def compare(
     families = family_names()[:1] if families is None else families
     if isinstance(families, str):
         raise TypeError(f"families must be a tuple of names, got the string {families!r}")
+    families = tuple(entry_of(family).name for family in families)
     subjects: dict[str, Any] = {}
     for name, candidate in candidates.items():
         if not isinstance(candidate, Model):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from vicheck.checking.run import check
 from vicheck.errors import require_count
+from vicheck.runtime.seeds import Seed, as_seed
 
 if TYPE_CHECKING:
     from vicheck.quantities import Spec
@@ -30,7 +31,7 @@ def check_numpyro(
     *args: Any,
     num_draws: int = 100_000,
     quantities: Spec | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
     **kwargs: Any,
 ) -> Check:
     """Check a NumPyro guide after SVI.
@@ -52,7 +53,7 @@ def check_numpyro(
         As for `vicheck.check`: names, or functions of the parameters of one draw; by default every
         parameter and everything the model derives from them.
     seed
-        The same seed gives the same bits.
+        An integer or a JAX key; the same seed gives the same bits.
 
     Raises
     ------
@@ -64,7 +65,7 @@ def check_numpyro(
     from vicheck.adapters.numpyro.guides import draws_of_guide
 
     require_count("num_draws", num_draws)
-    require_count("seed", seed, 0)
+    seed = as_seed(seed)
     drawn = draws_of_guide(model, guide, params, args, kwargs, num_draws, seed)
     return check(drawn, quantities=quantities)
 
@@ -75,7 +76,7 @@ def check_pyro(
     *args: Any,
     num_draws: int = 10_000,
     quantities: Spec | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
     **kwargs: Any,
 ) -> Check:
     """Check a Pyro guide after SVI, with the parameters that lie in Pyro's store.
@@ -92,12 +93,12 @@ def check_pyro(
         As for `vicheck.check`: names, or functions of the parameters of one draw; by default every
         latent and every deterministic site.
     seed
-        The same seed gives the same bits.
+        An integer or a JAX key; the same seed gives the same bits.
     """
     from vicheck.adapters.pyro.guides import draws_of_guide
 
     require_count("num_draws", num_draws)
-    require_count("seed", seed, 0)
+    seed = as_seed(seed)
     drawn = draws_of_guide(model, guide, args, kwargs, num_draws, seed)
     return check(drawn, quantities=quantities)
 
@@ -108,7 +109,7 @@ def check_blackjax(
     *,
     num_draws: int = 100_000,
     quantities: Spec | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> Check:
     """Check a state of BlackJAX's mean field VI, full rank VI or Pathfinder.
 
@@ -123,12 +124,12 @@ def check_blackjax(
     quantities
         As for `vicheck.check`: names, or functions of the parameters of one draw.
     seed
-        The same seed gives the same bits.
+        An integer or a JAX key; the same seed gives the same bits.
     """
     from vicheck.adapters.blackjax import draws_of_state
 
     require_count("num_draws", num_draws)
-    require_count("seed", seed, 0)
+    seed = as_seed(seed)
     drawn = draws_of_state(state, log_density, num_draws, seed)
     return check(drawn, quantities=quantities)
 
@@ -139,7 +140,7 @@ def check_distribution(
     *,
     num_draws: int = 100_000,
     quantities: Spec | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
 ) -> Check:
     """Check anything that has the methods ``sample`` and ``log_prob``.
 
@@ -158,7 +159,7 @@ def check_distribution(
     quantities
         As for `vicheck.check`: names, or functions of the parameters of one draw.
     seed
-        The same seed gives the same bits.
+        An integer or a JAX key; the same seed gives the same bits.
 
     Examples
     --------
@@ -171,6 +172,6 @@ def check_distribution(
     from vicheck.adapters.distributions import draws_of_distribution
 
     require_count("num_draws", num_draws)
-    require_count("seed", seed, 0)
+    seed = as_seed(seed)
     drawn = draws_of_distribution(q, log_density, num_draws, seed)
     return check(drawn, quantities=quantities)

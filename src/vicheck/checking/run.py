@@ -27,6 +27,7 @@ from vicheck.draws import Draws, as_numbers
 from vicheck.errors import refuse_unused, require_count
 from vicheck.results.check import Check
 from vicheck.runtime.interrupts import between_pieces
+from vicheck.runtime.seeds import Seed, as_seed
 from vicheck.runtime.workers import require_executor
 from vicheck.stats.psis import as_vector
 
@@ -52,7 +53,7 @@ def check(
     quantities: Spec | None = None,
     reference: Reference | None = None,
     test_data: Mapping[str, Any] | None = None,
-    seed: int | None = None,
+    seed: Seed | None = None,
     budget: float | None = None,
     executor: Executor | None = None,
     num_starts: int | None = None,
@@ -87,8 +88,8 @@ def check(
         Held-out data with the same names as the model's: adds its log predictive density. For fits
         of vicheck's own.
     seed
-        The same seed gives the same bits; 0 by default. Not for draws that are there already. An
-        automatic number of draws gives the same bits as that number itself.
+        An integer or a JAX key; the same seed gives the same bits. 0 by default. Not for draws
+        that are there already. An automatic number of draws gives the same bits as that number.
     budget
         Seconds that evaluating draws may take, where their number is not given; 120 by default.
         It counts from the end of the first chunk on, which is compiled: 1000 draws, or 125 where
@@ -132,7 +133,7 @@ def check(
 
     number, seconds = require_num_draws(num_draws, budget)
     if seed is not None:
-        seed = require_count("seed", seed, 0)
+        seed = as_seed(seed)
     require_executor(executor)
     _require_reference(reference)
     if num_starts is not None:

@@ -18,6 +18,7 @@ from vicheck.cli.loading import (
     Data,
     Family,
     Observed,
+    Rank,
     Seed,
     Solver,
     fail_over_option,
@@ -81,6 +82,7 @@ def _check(
     data: Data = None,
     observed: Observed = None,
     family: Family = "mean_field",
+    rank: Rank = None,
     solver: Solver = "deterministic",
     draws: Annotated[
         str | None,
@@ -131,7 +133,8 @@ def _check(
             }
             with executor_at(dask) as executor:  # before the model is read: a typo is seen at once
                 options["executor"] = executor
-                checked = _run(what, data, observed, family, solver, options, show_status)
+                fitting = {"family": family, "rank": rank, "solver": solver}
+                checked = _run(what, data, observed, fitting, options, show_status)
         explanation = None
         if explain:
             show_status("explaining")
@@ -159,7 +162,7 @@ def _number_of_draws(
 
 def _refuse_fitting_options(context: typer.Context, path: str) -> None:
     for name in (
-        "data", "observed", "family", "solver", "draws", "budget", "chains", "dask", "seed",
+        "data", "observed", "family", "rank", "solver", "draws", "budget", "chains", "dask", "seed",
     ):  # fmt: skip
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
@@ -207,8 +210,7 @@ def _run(
     spec: str,
     data: str | None,
     observed: list[str] | None,
-    family: str,
-    solver: str,
+    fitting: dict[str, Any],
     options: dict[str, Any],
     show_status: ShowStatus,
 ) -> Check:
@@ -220,13 +222,11 @@ def _run(
 
     show_status("compiling")
     try:
-        fitted = fit(
-            loaded, family=family, solver=solver, seed=options["seed"], progress=show_status
-        )
+        fitted = fit(loaded, **fitting, seed=options["seed"], progress=show_status)
     except ModelError:
         raise
     except ValueError as error:  # options that do not go together
-        fail_over_option(error, {"family": "--family", "solver": "--solver"})
+        fail_over_option(error, {name: f"--{name}" for name in fitting})
     if fitted.status is FitStatus.INTERRUPTED:
         raise KeyboardInterrupt
     number = options["num_draws"]

@@ -14,7 +14,7 @@ import typer
 
 from vicheck.cli.failures import EX_DATAERR, EX_USAGE, fail, fail_to_read
 from vicheck.errors import ARGUMENTS_DO_NOT_FIT, ArgumentError, InputFileError, ModelError
-from vicheck.vi.families.registry import family_names
+from vicheck.vi.families.registry import canonical, family_names
 from vicheck.vi.solvers.registry import solver_names
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ __all__ = [
     "Data",
     "Family",
     "Observed",
+    "Rank",
     "Seed",
     "Solver",
     "fail_over_option",
@@ -33,10 +34,13 @@ __all__ = [
 ]
 
 
-def _one_of(names: Sequence[str], metavar: str, what: str) -> Any:
+def _one_of(
+    names: Sequence[str], metavar: str, what: str, known_as: Callable[[str], str] = str
+) -> Any:
     """Return an option that takes one of these names, and completes them."""
 
     def require(value: str) -> str:
+        value = known_as(value)
         if value not in names:
             known = ", ".join(map(repr, names))
             raise typer.BadParameter(f"{value!r} is not one of {known}")
@@ -62,7 +66,11 @@ Observed = Annotated[
         help="An argument that is observed, once for each; by default all that reach obs=.",
     ),
 ]
-Family = Annotated[str, _one_of(family_names(), "FAMILY", "The approximations")]
+Family = Annotated[str, _one_of(family_names(), "FAMILY", "The approximations", canonical)]
+Rank = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Rank of low_rank: its directions. [default: 5]"),
+]
 Solver = Annotated[str, _one_of(solver_names(), "SOLVER", "How to fit")]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="The same seed gives the same bits.")]
 

@@ -16,6 +16,7 @@ from vicheck.cli.loading import (
     Data,
     Family,
     Observed,
+    Rank,
     Seed,
     Solver,
     fail_over_option,
@@ -79,6 +80,7 @@ def _vsbc(
         typer.Option(metavar="NAMES", help="What to test, with commas between; all by default."),
     ] = None,
     family: Family = "mean_field",
+    rank: Rank = None,
     solver: Solver = "deterministic",
     posterior: Annotated[
         bool, typer.Option("--posterior", help="Calibrate at the observed data.")
@@ -106,6 +108,7 @@ def _vsbc(
         "num_datasets": num_datasets,
         "quantities": _split(quantities),
         "family": family,
+        "rank": rank,
         "solver": solver,
         "posterior": posterior,
         "num_draws": draws,

@@ -22,6 +22,7 @@ from vicheck.results.fit import Fit
 from vicheck.results.reference import Reference
 from vicheck.results.rescue import Attempt, Rescue
 from vicheck.runtime.interrupts import between_pieces
+from vicheck.runtime.seeds import Seed, as_seed
 from vicheck.vi.fitting import fit
 
 __all__ = ["REMEDIES", "rescue"]
@@ -42,7 +43,7 @@ def rescue(
     remedies: Sequence[str] | None = None,
     quantities: Spec | None = None,
     num_draws: int = NUM_DRAWS,
-    seed: int = 0,
+    seed: Seed = 0,
     progress: Callable[[str], None] | None = None,
 ) -> Rescue:
     """Mend an approximation that failed, or say that it could not be done.
@@ -69,7 +70,8 @@ def rescue(
     num_draws
         Fresh draws that each candidate is judged by; 100,000 by default.
     seed
-        The same seed gives the same bits, as long as the budget does not end it.
+        An integer or a JAX key; the same seed gives the same bits, as long as the budget does not
+        end it.
     progress
         Called with a sentence before each remedy.
 
@@ -92,7 +94,7 @@ def rescue(
     >>> rescued.succeeded, bool(rescued.check.khat < 0.5)
     (True, True)
     """
-    require_count("seed", seed, 0)
+    seed = as_seed(seed)
     require_count("num_draws", num_draws, 1000)
     chosen = _chosen(remedies)
     say = progress or (lambda sentence: None)

@@ -12,6 +12,7 @@ from vicheck.model import Model, double_precision
 from vicheck.results.fit import Fit, Solution
 from vicheck.results.status import FitStatus
 from vicheck.runtime.interrupts import between_pieces
+from vicheck.runtime.seeds import Seed, as_seed
 from vicheck.vi.families.registry import Kind, kind_of
 from vicheck.vi.modes.beyond import look_beyond
 from vicheck.vi.modes.search import NUM_STARTS
@@ -30,7 +31,7 @@ def fit(
     rank: int | None = None,
     solver: str = "deterministic",
     num_starts: int = NUM_STARTS,
-    seed: int = 0,
+    seed: Seed = 0,
     progress: Report | None = None,
     **options: Any,
 ) -> Fit:
@@ -45,7 +46,8 @@ def fit(
         Named arrays that replace the model's own; of the same shapes, nothing is compiled again.
     family
         ``"mean_field"``, ``"full_rank"``, ``"low_rank"`` (low rank plus diagonal) or one of your
-        own (`vicheck.vi.families.registry.register`).
+        own (`vicheck.vi.families.registry.register`). The names of Stan and PyMC are understood:
+        ``meanfield`` and ``advi``, ``fullrank`` and ``fullrank_advi``.
     rank
         Rank of ``"low_rank"``; 5 by default.
     solver
@@ -59,7 +61,7 @@ def fit(
         ``others`` have the rest). 1 means no search. For an expensive density there are fewer: the
         search takes no more evaluations than the fit.
     seed
-        The same seed gives the same bits.
+        An integer or a JAX key; the same seed gives the same bits.
     progress
         Called from time to time with a sentence on progress.
     **options
@@ -89,7 +91,7 @@ def fit(
             f"model must be a vicheck Model, got {type(model).__name__}: make one with "
             "vicheck.from_numpyro, from_pymc, from_stan or from_log_density"
         )
-    require_count("seed", seed, 0)
+    seed = as_seed(seed)
     require_count("num_starts", num_starts, 1)
     solver_with_options = make_solver(solver, options)
     model = model.given(data)
@@ -107,7 +109,7 @@ def fit(
     given = options if rank is None else {"rank": rank} | options
     if num_starts != NUM_STARTS:
         given = {"num_starts": num_starts} | given
-    return Fit(model, family, solver, seed, solution, seconds, given, computed)
+    return Fit(model, kind.name, solver, seed, solution, seconds, given, computed)
 
 
 def _with_search(
