@@ -39,11 +39,13 @@ def check_numpyro(
     Parameters
     ----------
     model, guide
-        What SVI was given; any guide that has a density of the parameters, automatic or
-        hand-written.
+        What SVI was given; any guide that has a density of the parameters, automatic (also
+        ``AutoLaplaceApproximation``) or hand-written.
     params
         The fitted parameters: what ``svi.run`` returned, or ``svi.get_params(state)``. With the
-        former a note says when the ELBO was still rising at the end.
+        former a finding says when the ELBO was still rising at the end. With either, its gradient
+        is tested on fresh draws, as for fits by vicheck: the optimiser and the family are told
+        apart.
     *args, **kwargs
         The arguments of model and guide, as they were given to SVI. Plates with a
         ``subsample_size`` see all of their data.
@@ -153,7 +155,8 @@ def check_distribution(
         numbers, other modes are searched for, and short chains run.
     log_density
         Log joint density of one draw, in JAX, of the same variable as ``log_prob``: when q is a
-        distribution of parameters on their own scale, without the Jacobian of a transform.
+        distribution of parameters on their own scale, without the Jacobian of a transform. Or
+        ``model.log_density`` of a vicheck Model, for a q of its flat unconstrained vector.
     num_draws
         Draws from it.
     quantities

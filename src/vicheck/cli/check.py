@@ -51,6 +51,7 @@ Its arguments are read, by name, from the file given by --data. Without :name, t
 Or WHAT is a fit made elsewhere, to which the options for fitting do not apply:
   output.csv           output of Stan's ADVI, Pathfinder or Laplace
   fit.nc               ArviZ data with log_p and log_q in sample_stats
+  draws.csv            a table of draws, also .npz or .parquet, with columns log_p and log_q
 """
 
 _MORE = """
@@ -66,6 +67,7 @@ Examples:
   $ vicheck check slow.py --data data.json --dask tcp://host:8786
   $ vicheck check schools.stan --data schools.json --report page.html
   $ vicheck check output.csv --save check.npz
+  $ vicheck check draws.parquet --log-p lp --log-q lq --report page.html
 """
 
 
@@ -107,6 +109,14 @@ def _check(
             "they cost no more than the check]",
         ),
     ] = None,
+    log_p: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Of a table of draws: the column with log p."),
+    ] = None,
+    log_q: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Of a table of draws: the column with log q."),
+    ] = None,
     dask: Dask = None,
     explain: Annotated[
         bool,
@@ -123,8 +133,9 @@ def _check(
     with status_line("reading") as show_status, stdout_for_the_answer():
         if Path(what).suffix in _FITS:
             _refuse_fitting_options(context, what)
-            checked = _check_file(what)
+            checked = _check_file(what, log_p, log_q)
         else:
+            _refuse_columns(what, log_p, log_q)
             options: dict[str, Any] = {
                 "num_draws": number,
                 "budget": budget,
@@ -168,18 +179,29 @@ def _refuse_fitting_options(context: typer.Context, path: str) -> None:
         if source is not None and source.name == "COMMANDLINE":
             sentence = f"--{name} goes with a model, but {path} is a fit, not a model"
             hint = "leave it out, or name a model to fit: vicheck check file.py:name"
-            if Path(path).suffix == ".csv":
+            if Path(path).suffix in (".csv", ".npz"):
                 hint += " (a table of data goes with --data)"
             fail(sentence, EX_USAGE, hint)
 
 
-def _check_file(path: str) -> Check:
+def _refuse_columns(what: str, log_p: str | None, log_q: str | None) -> None:
+    if log_p is not None or log_q is not None:
+        option = "--log-p" if log_p is not None else "--log-q"
+        sentence = f"{option} goes with a table of draws, which {what} is not"
+        fail(sentence, EX_USAGE, f"a table is a file that ends in {', '.join(_TABLES)}")
+
+
+def _check_file(path: str, log_p: str | None, log_q: str | None) -> Check:
     """Check a fit that was made elsewhere."""
-    from vicheck.checking.run import check
+    from vicheck.checking.run import check, check_draws
 
     if Path(path).suffix == ".nc":
         _try_to_open(path)
+    if Path(path).suffix not in _TABLES:
+        _refuse_columns(path, log_p, log_q)
     try:
+        if log_p is not None or log_q is not None:
+            return check_draws(path, log_p, log_q)
         return check(path)
     except OSError as error:
         fail_to_read(path, error)
@@ -202,7 +224,8 @@ def _try_to_open(path: str) -> None:
 
 _OPENING = 60
 """Seconds for opening an ArviZ file, which normally takes one or two."""
-_FITS = (".csv", ".nc")
+_TABLES = (".csv", ".npz", ".parquet")
+_FITS = (*_TABLES, ".nc")
 """How the names of files with fits end."""
 
 

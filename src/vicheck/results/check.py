@@ -147,7 +147,7 @@ class Check:
         """Whether the draws are independent, each its own, and the densities exact."""
         from vicheck.stats.screening import screen_draws
 
-        return screen_draws(self.log_p, self.log_q, self.values)
+        return screen_draws(self.log_p, self.log_q, self.values, may_be_swapped=self.q is None)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
