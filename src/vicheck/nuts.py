@@ -6,7 +6,7 @@ NumPyro's own diagnostics do the work. What is added is the rank normalisation o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +26,7 @@ from vicheck.results.fit import Fit
 from vicheck.results.reference import Reference, blocks_of
 from vicheck.runtime.compiling import compiled
 from vicheck.runtime.interrupts import between_pieces, check_interrupt
+from vicheck.runtime.progress import Progress, advance, showing
 from vicheck.runtime.seeds import Seed, as_seed
 from vicheck.runtime.workers import in_order, require_executor
 
@@ -53,6 +54,7 @@ def reference(
     target_accept: float = 0.9,
     around: Check | Fit | None = None,
     executor: Executor | None = None,
+    progress: Progress = True,
 ) -> Reference:
     """Sample the posterior with NUTS, in float64.
 
@@ -78,6 +80,9 @@ def reference(
         Anything with the interface of `concurrent.futures.Executor`, for one chain on each of its
         workers. The draws are the same bits wherever chains are run; the chain of a worker that
         dies is run again.
+    progress
+        Whether to show a line on standard error, after a second and where that is a terminal or a
+        notebook; or a function to call with each sentence instead.
 
     Raises
     ------
@@ -121,7 +126,8 @@ def reference(
     chains = _Chains(model, starts, variances, num_draws, num_warmup, seed, target_accept)
     numbers = range(num_chains)
     each = map(chains.chunk, numbers) if executor is None else in_order(executor, chains, numbers)
-    z, diverging, num_steps = map(np.stack, zip(*each, strict=True))
+    with showing(progress, f"sampling {num_chains} chains"):
+        z, diverging, num_steps = map(np.stack, zip(*_counted(each, num_chains), strict=True))
     draws = model.constrain(z)
     names = labels({name: array.shape[2:] for name, array in draws.items()})
     blocks = blocks_of(draws)
@@ -132,6 +138,13 @@ def reference(
     return Reference(
         z, draws, rhat, ess, mcse, int(diverging.sum()), num_gradients=int(num_steps.sum())
     )
+
+
+def _counted(chains: Iterable[Any], total: int) -> Iterator[Any]:
+    """Yield chains, and say how many are done."""
+    for done, chain in enumerate(chains, start=1):
+        advance(done, total)
+        yield chain
 
 
 def _taken_over(

@@ -7,6 +7,7 @@ import pytest
 from jax.scipy import stats
 
 import vicheck
+from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_noncentred
 
 
 def two_normals(x):

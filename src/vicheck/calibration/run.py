@@ -34,6 +34,7 @@ from vicheck.results.run_settings import RunSettings
 from vicheck.runtime.computation import text_of
 from vicheck.runtime.interrupts import between_pieces
 from vicheck.runtime.processor import made_on
+from vicheck.runtime.progress import showing
 from vicheck.runtime.seeds import Seed, as_seed
 from vicheck.runtime.sources import digest_of_sources
 from vicheck.vi.fitting import fit as fit_model
@@ -198,7 +199,7 @@ def vsbc(
         centre=jax.tree.map(np.asarray, centre),
     )
     opened = None if store is None else _open_store(store, work)
-    with _shown(progress) as show:
+    with _shown(progress) as show, showing(False, ""):  # fits within have no line of their own
         done = 0
 
         def advance(index: int) -> None:

@@ -11,6 +11,7 @@ from vicheck.checking.run import check, is_drawn_from
 from vicheck.errors import refuse_unused
 from vicheck.results.check import Check
 from vicheck.results.comparison import Comparison
+from vicheck.runtime.progress import Progress, showing
 from vicheck.runtime.seeds import Seed, as_seed
 from vicheck.runtime.workers import require_executor
 
@@ -25,6 +26,7 @@ def compare(
     seed: Seed | None = None,
     budget: float | None = None,
     executor: Executor | None = None,
+    progress: Progress = True,
     **options: Any,
 ) -> Comparison:
     """Rank approximations by khat: fits made anywhere, and models fitted here.
@@ -45,6 +47,9 @@ def compare(
     budget, executor
         As in `vicheck.check`, for each candidate, one after the other; ``executor`` for models and
         for fits of vicheck's own.
+    progress
+        Whether to show a line on standard error, after a second and where that is a terminal or a
+        notebook; or a function to call with each sentence instead.
     **options
         Handed to `vicheck.fit`. For models only.
 
@@ -95,29 +100,31 @@ def compare(
         raise TypeError(f"families must be a tuple of names, got the string {families!r}")
     families = tuple(entry_of(family).name for family in families)
     subjects: dict[str, Any] = {}
-    for name, candidate in candidates.items():
-        if not isinstance(candidate, Model):
-            subjects[name] = candidate
-            continue
-        for family in families:
-            label = name if len(families) == 1 else f"{name}, {family}"
-            if label in candidates and label != name:
-                raise ValueError(
-                    f"candidates must have other names than the fits of models, got {label!r} twice"
-                )
-            subjects[label] = fit(candidate, family=family, seed=seed or 0, **options)
-    drawn = [is_drawn_from(subject) for subject in subjects.values()]
-    arguments: dict[str, Any] = {"num_draws": num_draws, "seed": seed, "budget": budget}
-    if not any(drawn):
-        what = "draws that are there already, and no candidate can be drawn from"
-        refuse_unused(arguments | {"executor": executor}, what)
-    if not any(isinstance(subject, Fit) for subject in subjects.values()):
-        what = "fits that were made elsewhere, and no candidate is a model or a fit by vicheck"
-        refuse_unused({"executor": executor}, what)
-    checks = {
-        name: _checked(subject, arguments if can_draw else {}, executor)
-        for (name, subject), can_draw in zip(subjects.items(), drawn, strict=True)
-    }
+    with showing(progress, "comparing"):
+        for name, candidate in candidates.items():
+            if not isinstance(candidate, Model):
+                subjects[name] = candidate
+                continue
+            for family in families:
+                label = name if len(families) == 1 else f"{name}, {family}"
+                if label in candidates and label != name:
+                    raise ValueError(
+                        "candidates must have other names than the fits of models, got "
+                        f"{label!r} twice"
+                    )
+                subjects[label] = fit(candidate, family=family, seed=seed or 0, **options)
+        drawn = [is_drawn_from(subject) for subject in subjects.values()]
+        arguments: dict[str, Any] = {"num_draws": num_draws, "seed": seed, "budget": budget}
+        if not any(drawn):
+            what = "draws that are there already, and no candidate can be drawn from"
+            refuse_unused(arguments | {"executor": executor}, what)
+        if not any(isinstance(subject, Fit) for subject in subjects.values()):
+            what = "fits that were made elsewhere, and no candidate is a model or a fit by vicheck"
+            refuse_unused({"executor": executor}, what)
+        checks = {
+            name: _checked(subject, arguments if can_draw else {}, executor)
+            for (name, subject), can_draw in zip(subjects.items(), drawn, strict=True)
+        }
     return Comparison(dict(sorted(checks.items(), key=lambda item: _rank(item[1]))))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from vicheck.checking.run import check
 from vicheck.errors import require_count
+from vicheck.runtime.progress import Progress, showing
 from vicheck.runtime.seeds import Seed, as_seed
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def check_numpyro(
     num_draws: int = 100_000,
     quantities: Spec | None = None,
     seed: Seed = 0,
+    progress: Progress = True,
     **kwargs: Any,
 ) -> Check:
     """Check a NumPyro guide after SVI.
@@ -56,6 +58,8 @@ def check_numpyro(
         parameter and everything the model derives from them.
     seed
         An integer or a JAX key; the same seed gives the same bits.
+    progress
+        As for `vicheck.check`.
 
     Raises
     ------
@@ -68,8 +72,9 @@ def check_numpyro(
 
     require_count("num_draws", num_draws)
     seed = as_seed(seed)
-    drawn = draws_of_guide(model, guide, params, args, kwargs, num_draws, seed)
-    return check(drawn, quantities=quantities)
+    with showing(progress, "drawing from the guide"):
+        drawn = draws_of_guide(model, guide, params, args, kwargs, num_draws, seed)
+        return check(drawn, quantities=quantities)
 
 
 def check_pyro(
@@ -79,6 +84,7 @@ def check_pyro(
     num_draws: int = 10_000,
     quantities: Spec | None = None,
     seed: Seed = 0,
+    progress: Progress = True,
     **kwargs: Any,
 ) -> Check:
     """Check a Pyro guide after SVI, with the parameters that lie in Pyro's store.
@@ -96,13 +102,16 @@ def check_pyro(
         latent and every deterministic site.
     seed
         An integer or a JAX key; the same seed gives the same bits.
+    progress
+        As for `vicheck.check`.
     """
     from vicheck.adapters.pyro.guides import draws_of_guide
 
     require_count("num_draws", num_draws)
     seed = as_seed(seed)
-    drawn = draws_of_guide(model, guide, args, kwargs, num_draws, seed)
-    return check(drawn, quantities=quantities)
+    with showing(progress, "drawing from the guide"):
+        drawn = draws_of_guide(model, guide, args, kwargs, num_draws, seed)
+        return check(drawn, quantities=quantities)
 
 
 def check_blackjax(
@@ -112,6 +121,7 @@ def check_blackjax(
     num_draws: int = 100_000,
     quantities: Spec | None = None,
     seed: Seed = 0,
+    progress: Progress = True,
 ) -> Check:
     """Check a state of BlackJAX's mean field VI, full rank VI or Pathfinder.
 
@@ -127,13 +137,16 @@ def check_blackjax(
         As for `vicheck.check`: names, or functions of the parameters of one draw.
     seed
         An integer or a JAX key; the same seed gives the same bits.
+    progress
+        As for `vicheck.check`.
     """
     from vicheck.adapters.blackjax import draws_of_state
 
     require_count("num_draws", num_draws)
     seed = as_seed(seed)
-    drawn = draws_of_state(state, log_density, num_draws, seed)
-    return check(drawn, quantities=quantities)
+    with showing(progress, "drawing from q"):
+        drawn = draws_of_state(state, log_density, num_draws, seed)
+        return check(drawn, quantities=quantities)
 
 
 def check_distribution(
@@ -143,6 +156,7 @@ def check_distribution(
     num_draws: int = 100_000,
     quantities: Spec | None = None,
     seed: Seed = 0,
+    progress: Progress = True,
 ) -> Check:
     """Check anything that has the methods ``sample`` and ``log_prob``.
 
@@ -163,6 +177,8 @@ def check_distribution(
         As for `vicheck.check`: names, or functions of the parameters of one draw.
     seed
         An integer or a JAX key; the same seed gives the same bits.
+    progress
+        As for `vicheck.check`.
 
     Examples
     --------
@@ -176,5 +192,6 @@ def check_distribution(
 
     require_count("num_draws", num_draws)
     seed = as_seed(seed)
-    drawn = draws_of_distribution(q, log_density, num_draws, seed)
-    return check(drawn, quantities=quantities)
+    with showing(progress, "drawing from q"):
+        drawn = draws_of_distribution(q, log_density, num_draws, seed)
+        return check(drawn, quantities=quantities)

@@ -26,6 +26,7 @@ from vicheck.draws import Draws
 from vicheck.errors import refuse_unused, require_count
 from vicheck.results.check import Check
 from vicheck.runtime.interrupts import between_pieces
+from vicheck.runtime.progress import Progress, showing
 from vicheck.runtime.seeds import Seed, as_seed
 from vicheck.runtime.workers import require_executor
 
@@ -51,6 +52,7 @@ def check(
     executor: Executor | None = None,
     num_starts: int | None = None,
     chains: Chains = None,
+    progress: Progress = True,
 ) -> Check:
     """Find out whether an approximation can be trusted.
 
@@ -103,6 +105,9 @@ def check(
         run where there is a model and they cost no more than about a second or the check itself;
         True runs them in any case, a number says how many, and False none. See
         `vicheck.results.chains.ShortChains`.
+    progress
+        Whether to show a line on standard error, after a second and where that is a terminal or a
+        notebook; or a function to call with each sentence instead.
 
     Returns
     -------
@@ -136,9 +141,10 @@ def check(
     chains = require_chains(chains)
     if isinstance(what, Fit):
         refuse_unused({"num_starts": num_starts}, "a fit by vicheck.fit, which takes it")
-        checked = check_fit(
-            what, number, quantities, reference, test_data, seed or 0, seconds, executor, chains
-        )
+        with showing(progress, "checking draws"):
+            checked = check_fit(
+                what, number, quantities, reference, test_data, seed or 0, seconds, executor, chains
+            )
         return checked if reference is None else _with_truth(checked, reference)
     of_drawing = {"num_draws": num_draws, "seed": seed, "budget": budget, "executor": executor}
     if _is_saved(what):
@@ -147,14 +153,15 @@ def check(
         refuse_unused(unused, f"{what}, a saved check")
         return Check.load(what)
     refuse_unused({"test_data": test_data}, "a fit that was made elsewhere")
-    if isinstance(what, Draws):
-        refuse_unused(of_drawing, "draws that are there already")
-        checked = check_given(
-            what, quantities, chains=chains, num_starts=num_starts, budget=seconds
-        )
-    else:
-        refuse_unused({"executor": executor}, "a fit that was made elsewhere")
-        checked = _check_elsewhere(what, number, budget, seed, quantities, chains, num_starts)
+    with showing(progress, "checking draws"):
+        if isinstance(what, Draws):
+            refuse_unused(of_drawing, "draws that are there already")
+            checked = check_given(
+                what, quantities, chains=chains, num_starts=num_starts, budget=seconds
+            )
+        else:
+            refuse_unused({"executor": executor}, "a fit that was made elsewhere")
+            checked = _check_elsewhere(what, number, budget, seed, quantities, chains, num_starts)
     return checked if reference is None else _with_truth(checked, reference)
 
 

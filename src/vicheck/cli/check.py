@@ -15,6 +15,7 @@ from vicheck.cli.application import app
 from vicheck.cli.executors import Dask, executor_at
 from vicheck.cli.failures import EX_DATAERR, EX_USAGE, fail, fail_to_read
 from vicheck.cli.loading import (
+    Columns,
     Data,
     Family,
     Observed,
@@ -82,6 +83,7 @@ def _check(
     context: typer.Context,
     what: Annotated[str, typer.Argument(metavar="WHAT", help="A model, or a file with a fit.")],
     data: Data = None,
+    columns: Columns = None,
     observed: Observed = None,
     family: Family = "mean_field",
     rank: Rank = None,
@@ -145,7 +147,7 @@ def _check(
             with executor_at(dask) as executor:  # before the model is read: a typo is seen at once
                 options["executor"] = executor
                 fitting = {"family": family, "rank": rank, "solver": solver}
-                checked = _run(what, data, observed, fitting, options, show_status)
+                checked = _run(what, (data, observed, columns), fitting, options, show_status)
         explanation = None
         if explain:
             show_status("explaining")
@@ -173,7 +175,8 @@ def _number_of_draws(
 
 def _refuse_fitting_options(context: typer.Context, path: str) -> None:
     for name in (
-        "data", "observed", "family", "rank", "solver", "draws", "budget", "chains", "dask", "seed",
+        "data", "columns", "observed", "family", "rank", "solver", "draws", "budget", "chains",
+        "dask", "seed",
     ):  # fmt: skip
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
@@ -231,13 +234,13 @@ _FITS = (*_TABLES, ".nc")
 
 def _run(
     spec: str,
-    data: str | None,
-    observed: list[str] | None,
+    given: tuple[str | None, list[str] | None, list[str] | None],
     fitting: dict[str, Any],
     options: dict[str, Any],
     show_status: ShowStatus,
 ) -> Check:
-    loaded = load_model(spec, data, observed, show_status)
+    data, observed, columns = given
+    loaded = load_model(spec, data, observed, show_status, columns)
     require_observations(loaded)
     from vicheck.checking.run import check
     from vicheck.results.status import FitStatus

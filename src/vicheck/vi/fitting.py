@@ -12,12 +12,13 @@ from vicheck.model import Model, double_precision
 from vicheck.results.fit import Fit, Solution
 from vicheck.results.status import FitStatus
 from vicheck.runtime.interrupts import between_pieces
+from vicheck.runtime.progress import Progress, showing
 from vicheck.runtime.seeds import Seed, as_seed
 from vicheck.vi.families.registry import Kind, kind_of
 from vicheck.vi.modes.beyond import look_beyond
 from vicheck.vi.modes.search import NUM_STARTS
 from vicheck.vi.solvers.registry import make_solver
-from vicheck.vi.solvers.reporting import Report, silent
+from vicheck.vi.solvers.reporting import Report
 
 __all__ = ["fit"]
 
@@ -32,7 +33,7 @@ def fit(
     solver: str = "deterministic",
     num_starts: int = NUM_STARTS,
     seed: Seed = 0,
-    progress: Report | None = None,
+    progress: Progress = True,
     **options: Any,
 ) -> Fit:
     """Fit an approximation to the posterior of a model.
@@ -63,7 +64,8 @@ def fit(
     seed
         An integer or a JAX key; the same seed gives the same bits.
     progress
-        Called from time to time with a sentence on progress.
+        Whether to show a line on standard error, after a second and where that is a terminal or a
+        notebook; or a function to call with each sentence instead.
     **options
         Options of the solver: see `vicheck.vi.solvers.deterministic.solver.Deterministic`,
         `vicheck.vi.solvers.stochastic.Stochastic`, `vicheck.vi.solvers.stan_advi.StanAdvi`.
@@ -98,9 +100,8 @@ def fit(
     model.require_data()
     kind = kind_of(family, model.dim, rank)
     start = time.perf_counter()
-    with double_precision():
+    with double_precision(), showing(progress, "fitting") as report:
         now = model.snapshot()
-        report = progress or silent
         solution = solver_with_options.solve(now, kind, seed, report)
         if num_starts > 1:
             solution = _with_search(now, kind, solution, num_starts, seed, report, solver)

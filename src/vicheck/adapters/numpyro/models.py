@@ -31,9 +31,9 @@ def from_numpyro(
         The function with ``numpyro.sample`` statements.
     *args, **kwargs
         Its arguments. Arrays, and tuples of them, become the model's data, which `vicheck.fit` can
-        replace without compiling again; numbers, strings and the like are fixed. Those that reach ``obs=`` are
-        observed: `vicheck.vsbc` simulates them, and they may be left out here and given to
-        `vicheck.fit`.
+        replace without compiling again; numbers, strings and the like are fixed. Those that reach
+        ``obs=`` are observed: `vicheck.vsbc` simulates them, and they may be left out here and
+        given to `vicheck.fit`.
     observed
         Only where this cannot be found out: names of the arguments that are observed, or a
         dictionary of these and the sites whose draws they are. With ``()`` what is left out is
