@@ -11,13 +11,14 @@ from vicheck.checking.run import check, is_drawn_from
 from vicheck.errors import refuse_unused
 from vicheck.results.check import Check
 from vicheck.results.comparison import Comparison
-from vicheck.runtime.progress import Progress, showing
+from vicheck.runtime.progress import Progress, with_progress
 from vicheck.runtime.seeds import Seed, as_seed
 from vicheck.runtime.workers import require_executor
 
 __all__ = ["compare"]
 
 
+@with_progress("comparing")
 def compare(
     candidates: Mapping[str, Any] | Iterable[Any],
     *,
@@ -100,31 +101,29 @@ def compare(
         raise TypeError(f"families must be a tuple of names, got the string {families!r}")
     families = tuple(entry_of(family).name for family in families)
     subjects: dict[str, Any] = {}
-    with showing(progress, "comparing"):
-        for name, candidate in candidates.items():
-            if not isinstance(candidate, Model):
-                subjects[name] = candidate
-                continue
-            for family in families:
-                label = name if len(families) == 1 else f"{name}, {family}"
-                if label in candidates and label != name:
-                    raise ValueError(
-                        "candidates must have other names than the fits of models, got "
-                        f"{label!r} twice"
-                    )
-                subjects[label] = fit(candidate, family=family, seed=seed or 0, **options)
-        drawn = [is_drawn_from(subject) for subject in subjects.values()]
-        arguments: dict[str, Any] = {"num_draws": num_draws, "seed": seed, "budget": budget}
-        if not any(drawn):
-            what = "draws that are there already, and no candidate can be drawn from"
-            refuse_unused(arguments | {"executor": executor}, what)
-        if not any(isinstance(subject, Fit) for subject in subjects.values()):
-            what = "fits that were made elsewhere, and no candidate is a model or a fit by vicheck"
-            refuse_unused({"executor": executor}, what)
-        checks = {
-            name: _checked(subject, arguments if can_draw else {}, executor)
-            for (name, subject), can_draw in zip(subjects.items(), drawn, strict=True)
-        }
+    for name, candidate in candidates.items():
+        if not isinstance(candidate, Model):
+            subjects[name] = candidate
+            continue
+        for family in families:
+            label = name if len(families) == 1 else f"{name}, {family}"
+            if label in candidates and label != name:
+                raise ValueError(
+                    f"candidates must have other names than the fits of models, got {label!r} twice"
+                )
+            subjects[label] = fit(candidate, family=family, seed=seed or 0, **options)
+    drawn = [is_drawn_from(subject) for subject in subjects.values()]
+    arguments: dict[str, Any] = {"num_draws": num_draws, "seed": seed, "budget": budget}
+    if not any(drawn):
+        what = "draws that are there already, and no candidate can be drawn from"
+        refuse_unused(arguments | {"executor": executor}, what)
+    if not any(isinstance(subject, Fit) for subject in subjects.values()):
+        what = "fits that were made elsewhere, and no candidate is a model or a fit by vicheck"
+        refuse_unused({"executor": executor}, what)
+    checks = {
+        name: _checked(subject, arguments if can_draw else {}, executor)
+        for (name, subject), can_draw in zip(subjects.items(), drawn, strict=True)
+    }
     return Comparison(dict(sorted(checks.items(), key=lambda item: _rank(item[1]))))
 
 

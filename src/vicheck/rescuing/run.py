@@ -22,7 +22,7 @@ from vicheck.results.fit import Fit
 from vicheck.results.reference import Reference
 from vicheck.results.rescue import Attempt, Rescue
 from vicheck.runtime.interrupts import between_pieces
-from vicheck.runtime.progress import Progress, showing
+from vicheck.runtime.progress import Progress, report_of, with_progress
 from vicheck.runtime.seeds import Seed, as_seed
 from vicheck.vi.fitting import fit
 
@@ -37,6 +37,7 @@ _CLOSE = 0.5
 
 
 @between_pieces()
+@with_progress("looking at what went wrong")
 def rescue(
     what: Fit | Check | Draws | Model,
     *,
@@ -99,30 +100,30 @@ def rescue(
     seed = as_seed(seed)
     require_count("num_draws", num_draws, 1000)
     chosen = _chosen(remedies)
-    with showing(progress, "looking at what went wrong") as say:
-        start = time.perf_counter()
-        if isinstance(what, Model):
-            say("fitting")
-            what = fit(what, seed=seed)
-        first, candidate = _begun(what, quantities, num_draws, seed)
-        if quantities is None:
-            quantities = tuple(first.shapes)
-        solution = None if candidate.fit is None else candidate.fit.solution
-        spent = budget_for(
-            budget,
-            first.seconds or time.perf_counter() - start,
-            0 if solution is None else solution.num_evaluations,
-        )
-        spent.spend(_cost_of(first) + (0 if solution is None else solution.num_evaluations))
-        seconds = time.perf_counter() - start
-        trail = [_row("none", first, first, spent, 0, seconds, kept=True, why="where it began")]
-        patient = Patient(candidate, first, spent, seed)
-        run = _Run(patient, trail, quantities, num_draws, say)
-        try:
-            run.go(chosen if remedies is not None else _by_cause(first, chosen))
-        except KeyboardInterrupt:
-            run.stopped = "interrupted"
-        return run.result(seed)
+    say = report_of(progress)
+    start = time.perf_counter()
+    if isinstance(what, Model):
+        say("fitting")
+        what = fit(what, seed=seed)
+    first, candidate = _begun(what, quantities, num_draws, seed)
+    if quantities is None:
+        quantities = tuple(first.shapes)
+    solution = None if candidate.fit is None else candidate.fit.solution
+    spent = budget_for(
+        budget,
+        first.seconds or time.perf_counter() - start,
+        0 if solution is None else solution.num_evaluations,
+    )
+    spent.spend(_cost_of(first) + (0 if solution is None else solution.num_evaluations))
+    seconds = time.perf_counter() - start
+    trail = [_row("none", first, first, spent, 0, seconds, kept=True, why="where it began")]
+    patient = Patient(candidate, first, spent, seed)
+    run = _Run(patient, trail, quantities, num_draws, say)
+    try:
+        run.go(chosen if remedies is not None else _by_cause(first, chosen))
+    except KeyboardInterrupt:
+        run.stopped = "interrupted"
+    return run.result(seed)
 
 
 class _Run:

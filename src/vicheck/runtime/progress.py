@@ -12,8 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["Progress", "Report", "advance", "showing"]
+__all__ = ["Progress", "Report", "advance", "report_of", "showing", "with_progress"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 Report = Callable[[str], None]
 """Called from time to time with a sentence on what is going on."""
@@ -128,6 +133,27 @@ def showing(progress: Progress, what: str) -> Iterator[Report]:
         _shown.remove(line)
         if isinstance(line, _Line):
             line.end()
+
+
+def with_progress(what: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Let a function show what is going on as its argument ``progress`` says, while it runs."""
+
+    def decorated(function: Callable[P, T]) -> Callable[P, T]:
+        @wraps(function)
+        def called(*args: P.args, **kwargs: P.kwargs) -> T:
+            progress: Any = kwargs.get("progress", True)
+            with showing(progress, what) as say:
+                kwargs["progress"] = say
+                return function(*args, **kwargs)
+
+        return called
+
+    return decorated
+
+
+def report_of(progress: Progress) -> Report:
+    """Return what a function that `with_progress` decorates is to call with its sentences."""
+    return progress if callable(progress) else _Quiet().say
 
 
 def advance(done: float, total: float) -> None:
