@@ -4,8 +4,6 @@ import io
 import sys
 import time
 
-import pytest
-
 from vicheck.runtime import progress
 from vicheck.runtime.progress import advance, showing
 
@@ -15,8 +13,8 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture
-def terminal(monkeypatch):
+def terminal_in(monkeypatch):
+    """Make standard error a terminal, within a test: pytest has its own between phases of one."""
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(progress, "_DELAY", 0.0)
@@ -25,14 +23,15 @@ def terminal(monkeypatch):
 
 
 def wait_for(stream, words):
-    for _ in range(5000):
+    for _ in range(2000):
         if words in stream.getvalue():
             return
         time.sleep(0.002)
     raise AssertionError(f"{words!r} is not in {stream.getvalue()!r}")
 
 
-def test_a_terminal_sees_what_is_going_on_until_it_is_done(terminal):
+def test_a_terminal_sees_what_is_going_on_until_it_is_done(monkeypatch):
+    terminal = terminal_in(monkeypatch)
     with showing(True, "fitting") as say:
         wait_for(terminal, "fitting (0:00)")
         say("round 3")
@@ -41,13 +40,15 @@ def test_a_terminal_sees_what_is_going_on_until_it_is_done(terminal):
     assert last.strip() == ""
 
 
-def test_the_time_that_is_left_is_told_where_it_is_known(terminal):
+def test_the_time_that_is_left_is_told_where_it_is_known(monkeypatch):
+    terminal = terminal_in(monkeypatch)
     with showing(True, "checking draws"):
         advance(1, 4)
         wait_for(terminal, "checking draws (25%, 0:00 left)")
 
 
-def test_what_is_called_within_uses_the_line_that_is_there(terminal):
+def test_what_is_called_within_uses_the_line_that_is_there(monkeypatch):
+    terminal = terminal_in(monkeypatch)
     with showing(True, "comparing"):
         wait_for(terminal, "comparing")
         with showing(True, "fitting"):
@@ -55,7 +56,8 @@ def test_what_is_called_within_uses_the_line_that_is_there(terminal):
     assert not progress._shown
 
 
-def test_a_function_is_called_instead_and_for_all_that_is_called_within(terminal):
+def test_a_function_is_called_instead_and_for_all_that_is_called_within(monkeypatch):
+    terminal = terminal_in(monkeypatch)
     said = []
     with showing(said.append, "fitting") as say, showing(True, "checking") as within:
         say("one")
@@ -65,7 +67,8 @@ def test_a_function_is_called_instead_and_for_all_that_is_called_within(terminal
     assert terminal.getvalue() == ""
 
 
-def test_nothing_is_shown_where_it_is_switched_off(terminal):
+def test_nothing_is_shown_where_it_is_switched_off(monkeypatch):
+    terminal = terminal_in(monkeypatch)
     with showing(False, "fitting"), showing(True, "checking") as say:
         say("one")
     assert terminal.getvalue() == ""
@@ -92,7 +95,8 @@ def test_a_notebook_sees_it_too(monkeypatch):
     assert progress._is_seen()
 
 
-def test_what_takes_less_than_a_second_shows_nothing(terminal, monkeypatch):
+def test_what_takes_less_than_a_second_shows_nothing(monkeypatch):
+    terminal = terminal_in(monkeypatch)
     monkeypatch.setattr(progress, "_DELAY", 60.0)
     with showing(True, "fitting"):
         pass

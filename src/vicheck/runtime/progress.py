@@ -48,7 +48,10 @@ class _Handed(_Quiet):
     """Hands sentences to somebody else who shows them."""
 
     def __init__(self, report: Report) -> None:
-        self.say = report  # type: ignore[method-assign]
+        self._report = report
+
+    def say(self, sentence: str) -> None:
+        self._report(sentence)
 
 
 class _Line(_Quiet):
