@@ -144,6 +144,8 @@ def _one(
         return found[0]
     problem = f"columns {_listed(found)} that could all be" if found else "no column"
     way = f"say which column it is by {which}= (on the command line --{which.replace('_', '-')})"
+    if owner.endswith(".csv"):
+        has += " (a table of data goes with --data, after the model)"
     raise InputFileError(f"{owner} has {problem} {which}", hint=f"{way}; {has}")
 
 
