@@ -390,7 +390,7 @@ def test_a_fit_that_ended_early_is_told_from_a_family_that_is_too_poor():
 def test_laplace_is_the_normal_at_the_mode():
     guide, x = autoguide.AutoLaplaceApproximation(normal), np.array([1.0, 2.0, 3.0])
     run(normal, guide, x=x)
-    mode = {"auto_loc": np.array([0.0, 1.0, 2.0, 3.0])}
+    mode = {"auto_loc": np.array([1.0, 2.0, 3.0, 0.0])}
     checked = vicheck.check_numpyro(normal, guide, mode, x, num_draws=1000)
     assert checked.khat < 0.1
     assert checked.convergence is None
