@@ -17,6 +17,7 @@ from jax import lax
 from vicheck.errors import ModelError
 from vicheck.runtime.compiling import compiled
 from vicheck.runtime.jax_settings import double_precision
+from vicheck.runtime.seeds import Seed, as_seed
 from vicheck.runtime.tracing import Traced, abstract_key, abstract_vector
 
 __all__ = [
@@ -246,7 +247,7 @@ class Model:
         with double_precision():
             return np.asarray(self.program.unconstrain(theta, self.data))
 
-    def simulate(self, seed: int = 0) -> tuple[np.ndarray, Data]:
+    def simulate(self, seed: Seed = 0) -> tuple[np.ndarray, Data]:
         """Draw parameters from the prior and data from the model given them.
 
         Returns
@@ -256,7 +257,9 @@ class Model:
         """
         self.program.require_simulation()
         with double_precision():
-            z, simulated = jax.device_get(simulate_many(self.program, np.array([seed]), self.data))
+            z, simulated = jax.device_get(
+                simulate_many(self.program, np.array([as_seed(seed)]), self.data)
+            )
         return z[0], self.data | jax.tree.map(lambda array: np.asarray(array[0]), simulated)
 
     def _as_rows(self, z: Any) -> np.ndarray:

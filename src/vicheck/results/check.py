@@ -21,6 +21,7 @@ from vicheck.results.provenance import Provenance
 from vicheck.results.psis import PsisResult
 from vicheck.results.screening import Screening
 from vicheck.results.verdict import Finding, Verdict
+from vicheck.runtime.seeds import as_seed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,7 +147,7 @@ class Check:
         """Whether the draws are independent, each its own, and the densities exact."""
         from vicheck.stats.screening import screen_draws
 
-        return screen_draws(self.log_p, self.log_q, self.values)
+        return screen_draws(self.log_p, self.log_q, self.values, may_be_swapped=self.q is None)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -265,7 +266,7 @@ class Check:
 
         return explain_check(self)
 
-    def resample(self, num_draws: int, *, replace: bool = True, seed: int = 0) -> dict[str, Floats]:
+    def resample(self, num_draws: int, *, replace: bool = True, seed: Any = 0) -> dict[str, Floats]:
         """Draw from the posterior, as far as the smoothed weights can: draws of equal weight.
 
         Parameters
@@ -275,7 +276,7 @@ class Check:
         replace
             Without replacement no draw comes twice; the result is then closer to q.
         seed
-            The same seed gives the same draws.
+            An integer or a JAX key; the same seed gives the same draws.
 
         Raises
         ------
@@ -295,7 +296,7 @@ class Check:
             raise ValueError(
                 f"num_draws must lie between 1 and {positive} without replacement, got {num_draws}"
             )
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(as_seed(seed))
         rows = rng.choice(len(weights), size=num_draws, replace=replace, p=weights)
         return {name: array[rows] for name, array in self.draws.items()}
 

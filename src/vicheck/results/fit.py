@@ -13,6 +13,7 @@ from vicheck.results.modes import ModeSearch
 from vicheck.results.record import Floats
 from vicheck.results.status import FitStatus
 from vicheck.runtime.jax_settings import double_precision
+from vicheck.runtime.seeds import Seed, as_seed
 
 if TYPE_CHECKING:
     from vicheck.model import Model
@@ -130,7 +131,7 @@ class Fit:
         """The solver's own estimate of the ELBO, in nats; NaN for a fit that has run away."""
         return self.solution.elbo
 
-    def sample(self, num_draws: int = 1000, seed: int = 0) -> dict[str, Floats]:
+    def sample(self, num_draws: int = 1000, seed: Seed = 0) -> dict[str, Floats]:
         """Draw named parameters from q, on their own scale, and what the model derives from them.
 
         Returns
@@ -139,7 +140,7 @@ class Fit:
             Arrays of shape ``(num_draws, ...)`` by name.
         """
         with double_precision():
-            z, _ = self.q.sample_and_log_prob(jax.random.key(seed), num_draws)
+            z, _ = self.q.sample_and_log_prob(jax.random.key(as_seed(seed)), num_draws)
         return self.model.constrain(z)
 
     def linear_response(
