@@ -212,6 +212,7 @@ class _Run:
             code=self._code(seed),
             fit=self.patient.candidate.fit,
             reference=self.reference,
+            before=self.original,
         )
 
     def _sentence(self, best: Check, mixed: bool) -> str:
