@@ -39,6 +39,7 @@ def rescue_part(rescue: Rescue, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
         "level": _level(rescue),
         "badge": _badge(rescue),
         "sentence": rescue.sentence,
+        "before": None if rescue.before is None else rescue.before.verdict,
         "picture": _picture(data),
         "about": _ABOUT,
         "headings": _HEADINGS,

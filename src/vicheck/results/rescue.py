@@ -148,18 +148,9 @@ class Rescue:
         }
 
     def __str__(self) -> str:
-        columns = [
-            "remedy",
-            "khat_before",
-            "khat_after",
-            "level",
-            "drift",
-            "seconds",
-            "kept",
-            "why",
-        ]
-        table = self.trail[columns].to_string(index=False, float_format="{:.2f}".format)
-        return f"{self.sentence}\n\n{table}"
+        from vicheck.report.rescue_text import rescue_text
+
+        return rescue_text(self)
 
     def __repr__(self) -> str:
         done = "succeeded" if self.succeeded else "failed"
