@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -80,7 +81,7 @@ def code_lines(rescue: Rescue) -> list[str]:
     return ["The same without a search:", *(f"  {line}" for line in rescue.code.splitlines())]
 
 
-def _aligned(rows: list[tuple[str, ...]], sides: str) -> list[str]:
+def _aligned(rows: Sequence[tuple[str, ...]], sides: str) -> list[str]:
     """Set cells in columns, each to its side."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = (
