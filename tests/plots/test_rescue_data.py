@@ -12,7 +12,7 @@ from vicheck.plots.rescues import cost_in_words
 def test_the_trail_is_what_was_tried_in_order():
     data = plots.rescue_trail_data(made_rescue())
     assert data.remedies == tuple(attempt.remedy for attempt in ATTEMPTS)
-    assert data.outcomes == ("began here", "no candidate", "failed", "not kept", "kept")
+    assert data.outcomes == ("began here", "not tried", "failed", "not kept", "kept")
     np.testing.assert_array_equal(data.after, [0.91, np.nan, np.nan, 1.8, 0.41])
     np.testing.assert_array_equal(data.before, 0.91)
     assert data.evaluations[3] == 1_234_567
@@ -33,7 +33,7 @@ def test_the_figure_names_what_was_tried_and_what_it_cost():
     texts = [text.get_text() for text in axes.texts]
     assert "kept, 100k evals, 130 s" in texts
     assert "not kept, 1.2M evals, 12.0 s" in texts
-    assert "no candidate" in texts
+    assert "not tried" in texts
     assert [line for line in axes.lines if line.get_marker() == ">"]  # 1.8 lies beyond the scale
     assert list(axes.get_xticks()) == [0.0, 0.5, 0.7, 1.0]
 

@@ -27,7 +27,7 @@ class Trail:
     """`nan` where nothing was made that could be judged by khat."""
     kept: NDArray[np.bool_]
     outcomes: tuple[str, ...]
-    """In a word or two: "kept", "not kept", "no candidate", "failed", "sampled", "not mixed"."""
+    """In a word or two: "kept", "not kept", "not tried", "failed", "sampled", "not mixed"."""
     evaluations: NDArray[np.int64]
     seconds: Floats
     cutoffs: tuple[float, float] = (GOOD_BELOW, USABLE_BELOW)
@@ -55,7 +55,7 @@ def _outcome(attempt: Attempt, rescue: Rescue) -> str:
     if attempt.remedy == "mcmc" and rescue.reference is not None:  # no q, and so no khat
         return "not mixed" if rescue.reference.caution else "sampled"
     if np.isnan(attempt.khat_after):
-        return "failed" if attempt.why.startswith("failed") else "no candidate"
+        return "failed" if attempt.why.startswith("failed") else "not tried"
     return "kept" if attempt.kept else "not kept"
 
 

@@ -79,7 +79,7 @@ def _draw_row(axes: Axes, data: Trail, row: int) -> None:
             fontweight="bold" if outcome in _KEPT else "normal",
         )  # fmt: skip
     cost = cost_in_words(int(data.evaluations[row]), float(data.seconds[row]))
-    said = outcome if outcome == "no candidate" else f"{outcome}, {cost}"
+    said = outcome if outcome == "not tried" else f"{outcome}, {cost}"
     axes.text(
         1.02, row, said, transform=axes.get_yaxis_transform(),
         ha="left", va="center", color=INK, fontsize=8,

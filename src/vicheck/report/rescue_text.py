@@ -61,7 +61,7 @@ def changes_lines(rescue: Rescue) -> list[str]:
     """Return what to report of each quantity, beside what was estimated before."""
     title = "What to report:" if rescue.succeeded else "What may be used:"
     changes = rescue.changes
-    rows = [(title, "before", "+- sd", "now", "+- sd", "MCSE", "by")]
+    rows: list[tuple[str, ...]] = [(title, "before", "+- sd", "now", "+- sd", "MCSE", "by")]
     for name, row in changes.head(_ROWS).iterrows():
         before = [show(row["before_mean"]) or "-", show(row["before_sd"]) or "-"]
         now = ["-", "-", "-"]
