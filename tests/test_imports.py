@@ -77,6 +77,7 @@ HANDED_OVER = {
     "results/explanation.py": {"report"},
     "results/fit.py": {"vi"},
     "results/linear_response.py": {"vi"},
+    "results/rescue.py": {"report"},
 }
 THIRD_PARTY = {
     "errors": set(),
@@ -112,7 +113,7 @@ THIRD_PARTY = {
         "xarray",
     },
     "plots": {"matplotlib", "numpy", "scipy"},
-    "report": {"jinja2", "markupsafe", "matplotlib", "pandas", "rich"},
+    "report": {"jinja2", "markupsafe", "matplotlib", "numpy", "pandas", "rich"},
     "checking": {"jax", "numpy", "pandas", "scipy"},
     "calibration": {"filelock", "jax", "numpy", "pandas", "xarray"},
     "rescuing": {"numpy"},

@@ -172,6 +172,7 @@ class UnderWay:
             remedies=self._remedies,
             fit=self.best_candidate.fit,
             reference=self.reference,
+            before=self.original,
         )
 
     def _sentence(self, mixed: bool) -> str:
