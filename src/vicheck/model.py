@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -26,6 +26,7 @@ __all__ = [
     "double_precision",
     "is_finite",
     "labels",
+    "name_of",
     "ravel",
     "replicate_many",
     "simulate_many",
@@ -165,6 +166,12 @@ class Model:
     data: Data
     missing: tuple[str, ...] = ()
     """Observed arguments that have no data yet."""
+    name: str = ""
+    """What it is called: the name of its function or file, for titles."""
+    dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names of the dimensions of its variables, where it has some, as models of PyMC have."""
+    coords: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Labels along these dimensions."""
 
     @property
     def dim(self) -> int:
@@ -274,6 +281,17 @@ class Model:
                 f"the model has no data for {', '.join(self.missing)}",
                 hint=f"pass data={{{example}}}, or say by observed= what is observed instead",
             )
+
+
+def name_of(function: Any) -> str:
+    """Return what a function is called, also one that is wrapped; nothing for a lambda."""
+    while not hasattr(function, "__name__"):
+        inner = getattr(function, "func", None) or getattr(function, "fn", None)
+        if inner is None:
+            return type(function).__name__
+        function = inner
+    name = str(function.__name__)
+    return "" if name == "<lambda>" else name
 
 
 def as_data(name: str, value: Any) -> Any:

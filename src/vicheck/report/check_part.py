@@ -119,7 +119,8 @@ def _trace_picture(check: Check) -> Picture:
 
 def _why(check: Check) -> dict[str, Any] | None:
     """Return the causes where something is wrong."""
-    if check.verdict.level not in ("usable", "unreliable"):
+    without_draws = check.conclusions is not None and not len(check.values)
+    if without_draws or check.verdict.level not in ("usable", "unreliable"):
         return None
     return why_part(check.explain())
 

@@ -38,11 +38,15 @@ SEVERITIES = {"ok": "\N{CHECK MARK} ok", "caution": "! caution", "bad": "\N{MULT
 
 
 def write_report(
-    path: str | Path, *, check: Check | None = None, calibration: Calibration | None = None
+    path: str | Path,
+    *,
+    check: Check | None = None,
+    calibration: Calibration | None = None,
+    title: str = "",
 ) -> Path:
     """Write a page, and return its path; an old file stays until the new one is complete."""
     path = Path(path)
-    page = report_html(check=check, calibration=calibration)
+    page = report_html(check=check, calibration=calibration, title=title)
     try:
         with whole_file(path) as file:
             file.write(page.encode("utf-8", "replace"))
@@ -53,7 +57,9 @@ def write_report(
     return path
 
 
-def report_html(*, check: Check | None = None, calibration: Calibration | None = None) -> str:
+def report_html(
+    *, check: Check | None = None, calibration: Calibration | None = None, title: str = ""
+) -> str:
     """Return the page."""
     from vicheck.plots.calibration_data import require_calibration
     from vicheck.plots.check_data import require_check
@@ -79,7 +85,7 @@ def report_html(*, check: Check | None = None, calibration: Calibration | None =
         environment()
         .get_template("report.html")
         .render(
-            title=result.title or UNTITLED,
+            title=title or result.title or UNTITLED,
             version=versions_of()["vicheck"],
             check=None if check is None else check_part(check, room),
             calibration=None if calibration is None else calibration_part(calibration, room),

@@ -32,6 +32,7 @@ def fit(
     num_starts: int = NUM_STARTS,
     seed: int = 0,
     progress: Report | None = None,
+    title: str = "",
     **options: Any,
 ) -> Fit:
     """Fit an approximation to the posterior of a model.
@@ -62,6 +63,9 @@ def fit(
         The same seed gives the same bits.
     progress
         Called from time to time with a sentence on progress.
+    title
+        What checks and reports of this fit are called; by default the names of the model's
+        function, the family and the solver.
     **options
         Options of the solver: see `vicheck.vi.solvers.deterministic.solver.Deterministic`,
         `vicheck.vi.solvers.stochastic.Stochastic`, `vicheck.vi.solvers.stan_advi.StanAdvi`.
@@ -107,7 +111,7 @@ def fit(
     given = options if rank is None else {"rank": rank} | options
     if num_starts != NUM_STARTS:
         given = {"num_starts": num_starts} | given
-    return Fit(model, family, solver, seed, solution, seconds, given, computed)
+    return Fit(model, family, solver, seed, solution, seconds, given, computed, title)
 
 
 def _with_search(
