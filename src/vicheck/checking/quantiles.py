@@ -60,6 +60,10 @@ def quantiles_table(check: Check, prob: Any, names: Sequence[str] | None = None)
 
     probs = probabilities(prob)
     names = check.names if names is None else tuple(names)
+    known = {name: place for place, name in enumerate(check.names)}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ArgumentError("quantities", f"has {unknown[0]!r}, which is no quantity of this check")
     index = pd.Index(names)
     kept = None if check.conclusions is None else _kept(check, check.conclusions.quantiles, probs)
     if kept is not None:
@@ -68,7 +72,7 @@ def quantiles_table(check: Check, prob: Any, names: Sequence[str] | None = None)
         parts = {f"{part}_{label(each)}" for each in probs for part in ("vi", "psis", "mcse")}
         table = pd.DataFrame(np.nan, index, sorted(parts))
         return _ordered(table.assign(**{f"use_{label(each)}": "neither" for each in probs}), probs)
-    places = [check.names.index(name) for name in names]
+    places = [known[name] for name in names]
     moments = check.moments.iloc[places]
     values = check.values if names == check.names else check.values[:, places]
     with np.errstate(under="ignore"):

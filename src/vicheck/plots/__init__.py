@@ -10,10 +10,10 @@ from vicheck.plots.check_data import (
     khat_growth_data,
     khat_scale_data,
     pairs_data,
+    solver_data,
     tail_data,
-    trace_data,
 )
-from vicheck.plots.checks import khat_growth, khat_scale, pairs, tail, trace
+from vicheck.plots.checks import khat_growth, khat_scale, pairs, solver, tail
 
 __all__ = [
     "datasets",
@@ -28,8 +28,8 @@ __all__ = [
     "khat_scale_data",
     "pairs",
     "pairs_data",
+    "solver",
+    "solver_data",
     "tail",
     "tail_data",
-    "trace",
-    "trace_data",
 ]

@@ -316,6 +316,7 @@ class Check(CheckOutputs):
             "verdict": self.verdict.to_dict(),
             "divergences": self.divergences.to_dict(),
             "moments": self.moments.to_dict(orient="index"),
+            "quantiles": self.quantiles().to_dict(orient="index"),
         } | {
             name: None if record is None else record.to_dict()
             for name, record in ((name, getattr(self, name)) for name in RECORDS)
