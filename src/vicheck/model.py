@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -39,6 +39,7 @@ Data = dict[str, Any]
 Layout = tuple[tuple[str, tuple[int, ...]], ...]
 """Names and shapes of the parts of a flat vector, in order."""
 
+_NAMES_SHOWN = 12
 _BARE = "this model cannot simulate data: it is a bare log density"
 
 
@@ -187,8 +188,8 @@ class Model:
         count = "parameter" if self.dim == 1 else "parameters"
         missing = [f"{name} (missing)" for name in self.missing]
         in_shards = [f"{name} (in shards)" for name in self.program.elsewhere]
-        data = ", ".join([*self.data, *missing, *in_shards])
-        names = ", ".join(name for name, _ in self.program.layout)
+        data = _listed([*self.data, *missing, *in_shards])
+        names = _listed([name for name, _ in self.program.layout])
         return f"Model({self.dim} {count}: {names}; data: {data or 'none'})"
 
     def snapshot(self) -> Model:
@@ -281,6 +282,12 @@ class Model:
                 f"the model has no data for {', '.join(self.missing)}",
                 hint=f"pass data={{{example}}}, or say by observed= what is observed instead",
             )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names one after the other; of many the first, and how many more there are."""
+    more = len(names) - _NAMES_SHOWN
+    return ", ".join([*names[:_NAMES_SHOWN], *([f"and {more} more"] if more > 0 else [])])
 
 
 def name_of(function: Any) -> str:

@@ -74,14 +74,19 @@ def test_the_summary_of_a_check_is_what_print_shows(check):
     assert [line.kind for line in summary.verdict][:2] == [Kind.TITLE, Kind.VERDICT]
     assert summary.verdict[0].text == "A funnel"
     assert summary.verdict[1].text == check.verdict.sentence
-    assert summary.verdict[-1] == Line(Kind.ADVICE, f"What to do: {check.verdict.hint}")
+    assert summary.verdict[-2] == Line(Kind.ADVICE, f"What to do: {check.verdict.hint}")
+    assert summary.verdict[-1] == Line(Kind.CODE, f"  {check.verdict.code}")
     assert summary.notes[-1] == Line(Kind.NOTE, "Read with care.")
-    assert summary.table.names == ("mu", "tau", "theta")
+    assert summary.table.names == tuple(check.worst_first.index)
+    assert summary.quantiles.names == summary.table.names
+    assert [column.heading for column in summary.quantiles.columns][:3] == [
+        "vi_q5", "psis_q5", "mcse_q5",
+    ]  # fmt: skip
     assert "is_mean" not in [column.heading for column in summary.table.columns]
     lines = str(check).splitlines()
     assert lines == str(summary).splitlines()
-    assert lines[-3:] == summary.table.lines()[-3:]
-    assert lines.count("") == 2
+    assert lines[-3:] == summary.quantiles.lines()[-3:]
+    assert lines.count("") == 3
 
 
 def test_the_finding_that_has_decided_is_not_repeated(check):

@@ -116,7 +116,7 @@ def _check(
     save: Save = None,
 ) -> None:
     """Load a model and its data, fit, check and print."""
-    require_places(report, save)
+    require_places(report, saved=save)
     number, budget = _number_of_draws(draws, budget)
     with status_line("reading") as show_status, stdout_for_the_answer():
         if Path(what).suffix in _FITS:

@@ -33,7 +33,7 @@ class Optimum:
     elbo: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution:
     """A member of the family, and how the solver got there."""
 
@@ -62,6 +62,10 @@ class Solution:
     """Means and log sds during the last part of a stochastic run, one row for each step kept."""
     settings: dict[str, float] = field(default_factory=dict)
     """What the solver chose itself, such as Stan's step size."""
+
+    def __repr__(self) -> str:
+        q = type(self.q).__name__
+        return f"Solution({q}, {self.status.name}, ELBO {self.elbo:.2f}, {len(self.others)} others)"
 
 
 @dataclass(frozen=True, eq=False)
