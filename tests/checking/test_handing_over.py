@@ -38,11 +38,11 @@ def test_draws_of_equal_weight_are_the_default(narrow):
 def test_no_more_draws_than_count_are_handed_over(funnel):
     assert funnel.verdict.level == "unreliable"
     found = quiet(funnel.to_arviz)["posterior"]
-    assert found.sizes["draw"] == int(funnel.psis.ess) < 1000
-    assert "not reliable" in found.attrs["verdict"]
+    assert found.sizes["draw"] == int(funnel.psis.ess) < 4000
+    assert found.attrs["level"] == "unreliable"
 
 
-def test_draws_of_q_where_these_can_be_used_and_weights_cannot(narrow, monkeypatch):
+def test_draws_of_q_where_these_can_be_used_and_weights_cannot(narrow):
     from vicheck.results.verdict import Answer
 
     no = Answer("no")
@@ -56,7 +56,7 @@ def test_draws_of_q_where_these_can_be_used_and_weights_cannot(narrow, monkeypat
 
 
 def test_draws_of_equal_weight_are_not_taken_for_draws_of_q(narrow):
-    with pytest.raises(InputFileError, match="no log_p .* write them by to_arviz.resampled=False"):
+    with pytest.raises(InputFileError, match=r"no log_p .* write them by to_arviz\(resampled=F"):
         vicheck.from_arviz(narrow.to_arviz())
 
 
@@ -138,7 +138,7 @@ def test_dims_and_coords_of_pymc_are_kept(tmp_path):
 
 @pytest.mark.parametrize("take", [lambda one: one.resample(5), lambda one: one.to_arviz()])
 def test_taking_out_what_cannot_be_relied_on_warns_at_the_callers_place(funnel, take):
-    with pytest.warns(vicheck.UnreliableWarning, match="The approximation is not reliable") as seen:
+    with pytest.warns(vicheck.UnreliableWarning, match="The approximation is") as seen:
         take(funnel)
     assert [each.filename for each in seen] == [__file__]
     with warnings.catch_warnings():
@@ -155,7 +155,7 @@ def test_a_reliable_check_does_not_warn(narrow):
 def test_draws_of_a_fit_that_has_not_converged_warn():
     import jax.numpy as jnp
 
-    model = vicheck.from_log_density(lambda x: jnp.sum(x), jnp.zeros(1))
+    model = vicheck.from_log_density(jnp.sum, jnp.zeros(1))
     fitted = vicheck.fit(model, num_starts=1)
     assert not fitted.converged
     with pytest.warns(vicheck.NotConvergedWarning, match="cannot be relied on: ") as seen:

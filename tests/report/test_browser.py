@@ -115,7 +115,7 @@ def test_a_table_is_sorted_by_keyboard(browser, reports):
 
 
 def test_on_a_telephone_name_and_use_stay_in_sight(browser, reports):
-    with opened(browser, reports["good"], "telephone") as seen:
+    with opened(browser, reports["good"], "narrow") as seen:
         table = seen.page.locator("[data-table=quantities] .scroll")
         cells = seen.page.locator("[data-table=quantities] tbody tr:first-child > *")
         before = [cells.nth(place).bounding_box()["x"] for place in range(4)]
@@ -133,8 +133,9 @@ def test_on_a_telephone_name_and_use_stay_in_sight(browser, reports):
 def test_texts_in_figures_are_as_large_as_those_of_the_page(browser, reports):
     """Between 0.7 and 1.3 times its letters, on a screen and on a telephone."""
     sizes = """() => [...document.querySelectorAll(".figures svg text")].map(
-        (text) => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a)"""
-    for view in WIDTHS:
+        (text) => parseFloat(getComputedStyle(text).fontSize)
+            * Math.hypot(text.getScreenCTM().a, text.getScreenCTM().b))"""
+    for view in ("wide", "narrow"):
         with opened(browser, reports["good"], view) as seen:
             page = seen.page.evaluate("parseFloat(getComputedStyle(document.body).fontSize)")
             found = seen.page.evaluate(sizes)

@@ -47,7 +47,7 @@ _SHADES = {"good": 0.06, "usable": 0.16, "not reliable": 0.3}
 def khat_scale(check: Check, *, ax: Axes | None = None) -> Figure:
     """Draw khat with its 90% interval on the scale of the paper's bands; into ``ax`` if given."""
     data = khat_scale_data(check)
-    figure, axes = panel(ax, 4.6, 1.25)
+    figure, axes = panel(ax, 4.6, 1.1)
     for name, begin, end in data.bands:
         low, high = max(begin, _LEFT), min(end, _RIGHT)
         axes.axvspan(low, high, color=MUTED, alpha=_SHADES[name], linewidth=0)
@@ -154,7 +154,7 @@ def pairs(check: Check, num_pairs: int = 3) -> Figure:
 @styled
 def draw_pairs(data: Sequence[Pair]) -> Figure:
     """Draw pairs that were computed before."""
-    figure, panels = grid_figure(len(data), 2, 4.0, 2.1 * len(data))
+    figure, panels = grid_figure(len(data), 2, 4.0, 1.95 * len(data))
     for row, pair in zip(panels, data, strict=True):
         _draw_cloud(row[0], pair.q, pair, "q", COLORS["vi"])
         _draw_cloud(row[1], pair.reweighted, pair, "reweighted", COLORS["psis"])

@@ -86,7 +86,7 @@ def styled(draw: Callable[_P, Figure]) -> Callable[_P, Figure]:
 
 
 def panel(
-    ax: Axes | None = None, width: float = _WIDTH, height: float = 2.6
+    ax: Axes | None = None, width: float = _WIDTH, height: float = 2.35
 ) -> tuple[Figure, Axes]:
     """Return a new figure with one panel, or a panel that is given with its figure."""
     if ax is not None:
