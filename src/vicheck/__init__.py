@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from vicheck.judging import judge_psis
     from vicheck.model import Model
     from vicheck.nuts import reference
+    from vicheck.rescuing.fitter import rescue_fitter
     from vicheck.rescuing.run import rescue
     from vicheck.results.calibration import Calibration
     from vicheck.results.check import Check
@@ -98,6 +99,7 @@ __all__ = [
     "read_stan_csv",
     "reference",
     "rescue",
+    "rescue_fitter",
     "vsbc",
     "vsbc_numpyro",
 ]
@@ -150,6 +152,7 @@ _HOMES = {
     "read_stan_csv": "vicheck.adapters.stan.csv_files",
     "reference": "vicheck.nuts",
     "rescue": "vicheck.rescuing.run",
+    "rescue_fitter": "vicheck.rescuing.fitter",
     "vsbc": "vicheck.calibration.run",
     "vsbc_numpyro": "vicheck.calibration.svi",
 }

@@ -45,8 +45,9 @@ def fit(
     data
         Named arrays that replace the model's own; of the same shapes, nothing is compiled again.
     family
-        ``"mean_field"``, ``"full_rank"``, ``"low_rank"`` (low rank plus diagonal) or one of your
-        own (`vicheck.vi.families.registry.register`).
+        ``"mean_field"``, ``"full_rank"``, ``"low_rank"`` (low rank plus diagonal),
+        ``"bent"`` (skewed, heavy-tailed and bent, for few parameters) or one of your own
+        (`vicheck.vi.families.registry.register`).
     rank
         Rank of ``"low_rank"``; 5 by default.
     solver
