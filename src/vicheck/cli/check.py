@@ -145,7 +145,7 @@ def _check(
     save: Save = None,
 ) -> None:
     """Load a model and its data, fit, check and print."""
-    require_places(report, save)
+    require_places(report, saved=save)
     of_rescue, budget = (budget, None) if rescue else (None, budget)
     number, budget = _number_of_draws(draws, budget)
     rescued = None

@@ -77,7 +77,7 @@ def _rescue(
     save: Save = None,
 ) -> None:
     """Load a model and its data, rescue, and print."""
-    require_places(report, save)
+    require_places(report, saved=save)
     _refuse_draws(what)
     with status_line("reading") as show_status, stdout_for_the_answer():
         loaded = load_model(what, data, observed, show_status, columns)

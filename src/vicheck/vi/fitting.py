@@ -34,6 +34,7 @@ def fit(
     num_starts: int = NUM_STARTS,
     seed: Seed = 0,
     progress: Progress = True,
+    title: str = "",
     **options: Any,
 ) -> Fit:
     """Fit an approximation to the posterior of a model.
@@ -67,6 +68,9 @@ def fit(
     progress
         Whether to show a line on standard error, after a second and where that is a terminal or a
         notebook; or a function to call with each sentence instead.
+    title
+        What checks and reports of this fit are called; by default the names of the model's
+        function, the family and the solver.
     **options
         Options of the solver: see `vicheck.vi.solvers.deterministic.solver.Deterministic`,
         `vicheck.vi.solvers.stochastic.Stochastic`, `vicheck.vi.solvers.stan_advi.StanAdvi`.
@@ -111,7 +115,7 @@ def fit(
     given = options if rank is None else {"rank": rank} | options
     if num_starts != NUM_STARTS:
         given = {"num_starts": num_starts} | given
-    return Fit(model, kind.name, solver, seed, solution, seconds, given, computed)
+    return Fit(model, kind.name, solver, seed, solution, seconds, given, computed, title)
 
 
 def _with_search(
