@@ -31,6 +31,7 @@ __all__ = [
     "ENOUGH_EFFECTIVE",
     "ENOUGH_STEPS",
     "ERRORS_AWAY",
+    "FORGOTTEN",
     "FULL_RUN",
     "GOOD_BELOW",
     "KHAT_GROWTH",
@@ -64,7 +65,9 @@ __all__ = [
     "SMALL_SHIFT",
     "SMALL_STRETCH",
     "STEADY",
+    "STUCK",
     "TOO_COARSE",
+    "UNEVEN",
     "UNSURE_ABOVE",
     "USABLE_BELOW",
 ]
@@ -124,6 +127,14 @@ ANOTHER_PART = 0.01
 are about log-normal: where their tail is as heavy as that, fewer than one draw in a thousand
 counts. More of them with such a khat are two populations, q being right in one part of the
 posterior and knowing nothing of another."""
+FORGOTTEN = 0.4
+"""Correlation of the middle of chains with their last quarter below which they forget where they
+began: over all of their steps, a bit more than three times as many, 0.05 of it is left."""
+STUCK = 0.9
+"""Such a correlation of log densities from which on chains stay at the heights they are at."""
+UNEVEN = 10.0
+"""Variance of log densities for each parameter that is too large for one posterior: that of a
+log-concave one is at most 1, and that of a funnel may be 6."""
 LEAST_ACCEPTANCE = 0.2
 """Acceptance below which short chains have not gone anywhere."""
 MOST_MEMORY = 1.5

@@ -204,7 +204,7 @@ class Check:
     def _estimates(self) -> pd.DataFrame:
         """The table of moments without what a reference adds to it."""
         from vicheck.checking.moments import errors_with_modes, moments_table, with_use
-        from vicheck.judging import spoilt_by_modes
+        from vicheck.judging import has_converged, spoilt_by_modes
 
         log_ratios = self.log_ratios[: len(self.values)]
         table = moments_table(self.values, log_ratios, self._psis_of_kept, self.names)
@@ -216,7 +216,10 @@ class Check:
         growth_error = np.full(len(self.names), np.nan)
         if self.chains is not None:  # who else would contradict the weights?
             growth_error = np.array([each.growth_error for each in self._corrections])
-        return with_use(table, self.psis, weights_work, spoilt, self.chains, growth_error)
+        converged = has_converged(self.convergence)
+        return with_use(
+            table, self.psis, weights_work, spoilt, self.chains, growth_error, converged
+        )
 
     @property
     def worst_first(self) -> pd.DataFrame:
