@@ -79,8 +79,8 @@ def judge_calibration(
     bias was shown: point estimates may be right where the posterior is not; or when most fits have
     a khat above the threshold. ``unreliable`` when a quantity is asymmetric and the interval of its
     bias lies beyond 0.1 sds (not where that of its mean does not, and q is not too narrow: then the
-    posterior may be skewed); when draws of q explain the data worse than the true parameters do, though
-    all other quantities are calibrated; or when q's sd is less than half of what it should
+    posterior may be skewed); when draws of q explain the data worse than the true parameters do,
+    though all other quantities are calibrated; or when q's sd is less than half of what it should
     be and most khats are above the threshold. ``none`` when more than 5% of the fits have not
     converged, or fewer than 20 datasets are left. Fits of which it is not known whether they have
     converged count as neither.

@@ -117,6 +117,11 @@ def _doubt(chains: ShortChains) -> str:
         return f"only {chains.acceptance:.0%} of their steps are accepted"
     if are_stuck(chains):
         return "they stay at different heights of the density, as in modes of different mass"
+    return _doubt_of_numbers(chains)
+
+
+def _doubt_of_numbers(chains: ShortChains) -> str:
+    """Say why chains that have gone somewhere could not have shown a drift, or nothing."""
     if np.isnan(chains.drift).all():
         return "no quantity is finite at all starts and ends"
     error = float(np.nanmax(chains.drift_error))

@@ -99,9 +99,10 @@ MODE_GROWTH = 0.1
 """By how much they must change the log of its sd."""
 LEAST_ARRIVED = 0.5
 """Share of climbs that must end at a mode for a search to say that there is no other."""
-PLAIN_SHIFT = 0.1
-"""Sds by which the weights may correct a mean of a q that is called close."""
-PLAIN_GROWTH = 0.1
+PLAIN_SHIFT = 0.08
+"""Sds by which the weights may correct a mean of a q that is called close. What they correct is
+less than what is wrong, if anything: where q is too narrow, so are they; and 0.1 is too much."""
+PLAIN_GROWTH = 0.08
 """By how much they may correct the log of an sd of such a q."""
 ENOUGH_EFFECTIVE = 100
 """Draws that must count after weighting: with fewer, means have errors above a tenth of an sd."""

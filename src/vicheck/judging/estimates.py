@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.judging.chains import are_stuck
 from vicheck.judging.cutoffs import (
     ANOTHER_PART,
     DRIFT_GROWTH,
@@ -23,7 +24,6 @@ from vicheck.judging.cutoffs import (
     SMALL_GROWTH,
     SMALL_SHIFT,
 )
-from vicheck.judging.chains import are_stuck
 from vicheck.judging.findings import Evidence
 from vicheck.judging.findings.plain import NotAllUsable
 from vicheck.results.chains import Drift, ShortChains

@@ -155,10 +155,10 @@ class Check:
 
     @cached_property
     def divergences(self) -> Divergences:
-        """ELBO, log evidence, KL both ways, chi-square and Renyi divergences."""
-        from vicheck.stats.divergences import divergences
+        """ELBO, log evidence, KL both ways, chi-square and Renyi; errors know of other modes."""
+        from vicheck.checking.modes import divergences_with_modes
 
-        estimated = divergences(self.log_ratios, smoothed=self.psis)
+        estimated = divergences_with_modes(self.log_ratios, self.psis, self.pooled, self.modes)
         if not self.unnormalized:
             return estimated
         unknown = Measure(np.nan, np.nan, self.unnormalized)
@@ -216,10 +216,8 @@ class Check:
         growth_error = np.full(len(self.names), np.nan)
         if self.chains is not None:  # who else would contradict the weights?
             growth_error = np.array([each.growth_error for each in self._corrections])
-        converged = has_converged(self.convergence)
-        return with_use(
-            table, self.psis, weights_work, spoilt, self.chains, growth_error, converged
-        )
+        known = spoilt, self.chains, growth_error, has_converged(self.convergence)
+        return with_use(table, self.psis, weights_work, *known)
 
     @property
     def worst_first(self) -> pd.DataFrame:
