@@ -41,6 +41,7 @@ __all__ = [
     "LEAST_ARRIVED",
     "LEAST_DATASETS",
     "LEAST_DRAWS",
+    "LEVEL_ERRORS",
     "MANY_KHATS_HIGH",
     "MAX_ITERATE_MCSE",
     "MAX_RHAT",
@@ -131,6 +132,9 @@ posterior and knowing nothing of another."""
 FORGOTTEN = 0.4
 """Correlation of the middle of chains with their last quarter below which they forget where they
 began: over all of their steps, a bit more than three times as many, 0.05 of it is left."""
+LEVEL_ERRORS = 2.0
+"""Standard errors by which log densities may rise or fall where they are to have settled. Down a
+funnel they do so slowly, long after quantities seem to stand still."""
 STUCK = 0.9
 """Such a correlation of log densities from which on chains stay at the heights they are at."""
 UNEVEN = 10.0

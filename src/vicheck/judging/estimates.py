@@ -19,6 +19,7 @@ from vicheck.judging.cutoffs import (
     ERRORS_AWAY,
     FORGOTTEN,
     LEAST_ACCEPTANCE,
+    LEVEL_ERRORS,
     NO_MEAN,
     SETTLED,
     SMALL_GROWTH,
@@ -221,7 +222,7 @@ def _have_arrived(chains: ShortChains) -> bool:
 def _have_forgotten(chains: ShortChains) -> bool:
     """Whether neither quantities nor the log density depend on what they were in the middle."""
     heights = chains.heights
-    level = abs(heights.shift) <= max(SETTLED, ERRORS_AWAY * heights.shift_error)
+    level = abs(heights.shift) <= max(SETTLED, LEVEL_ERRORS * heights.shift_error)
     return level and heights.memory <= FORGOTTEN and bool((chains.memory <= FORGOTTEN).all())
 
 
