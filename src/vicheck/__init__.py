@@ -27,8 +27,10 @@ if TYPE_CHECKING:
         InputFileError,
         MissingExtraError,
         ModelError,
+        NotConvergedWarning,
         StoreError,
         UndefinedKhatWarning,
+        UnreliableWarning,
     )
     from vicheck.judging import judge_psis
     from vicheck.model import Model
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from vicheck.results.check import Check
     from vicheck.results.comparison import Comparison
     from vicheck.results.fit import Fit
+    from vicheck.results.loading import load
     from vicheck.results.psis import PsisResult, PsisStatus
     from vicheck.results.reference import Reference
     from vicheck.results.rescue import Rescue
@@ -61,12 +64,14 @@ __all__ = [
     "MissingExtraError",
     "Model",
     "ModelError",
+    "NotConvergedWarning",
     "PsisResult",
     "PsisStatus",
     "Reference",
     "Rescue",
     "StoreError",
     "UndefinedKhatWarning",
+    "UnreliableWarning",
     "Verdict",
     "__version__",
     "check",
@@ -87,6 +92,7 @@ __all__ = [
     "from_stan",
     "judge_psis",
     "khat_of",
+    "load",
     "plots",
     "psis",
     "psis_khat",
@@ -113,12 +119,14 @@ _HOMES = {
     "MissingExtraError": "vicheck.errors",
     "Model": "vicheck.model",
     "ModelError": "vicheck.errors",
+    "NotConvergedWarning": "vicheck.errors",
     "PsisResult": "vicheck.results.psis",
     "PsisStatus": "vicheck.results.psis",
     "Reference": "vicheck.results.reference",
     "Rescue": "vicheck.results.rescue",
     "StoreError": "vicheck.errors",
     "UndefinedKhatWarning": "vicheck.errors",
+    "UnreliableWarning": "vicheck.errors",
     "Verdict": "vicheck.results.verdict",
     "check": "vicheck.checking.run",
     "check_draws": "vicheck.checking.run",
@@ -138,6 +146,7 @@ _HOMES = {
     "from_stan": "vicheck.adapters.stan.models",
     "judge_psis": "vicheck.judging",
     "khat_of": "vicheck.stats.estimates",
+    "load": "vicheck.results.loading",
     "psis": "vicheck.stats.psis",
     "psis_khat": "vicheck.stats.psis",
     "read_stan_csv": "vicheck.adapters.stan.csv_files",

@@ -175,6 +175,7 @@ class UnderWay:
             remedies=self._remedies,
             fit=self.best_candidate.fit,
             reference=self.reference,
+            before=self.original,
         )
 
     @property
