@@ -134,7 +134,7 @@ class UnderWay:
             return
         self._number += 1
         self.say("judging the most promising")
-        meter = self._meter("none")
+        meter = self._meter("judgement")
         try:
             after = self._judge(self.patient.candidate, self.kept[-1] if self.kept else "none")
         except Exception as error:
