@@ -73,10 +73,11 @@ def _draw_row(axes: Axes, data: Trail, row: int) -> None:
         _mark(axes, after, row, COLORS["vi"] if began else color, filled=True)
         inside = float(np.clip(after, _LEFT, _RIGHT))
         left = not began and after < before
+        at_edge = inside > _RIGHT - 0.1 and not left
         axes.text(
-            inside - 0.03 if left or inside > 1.2 else inside + 0.03, row - 0.02, f"{after:.2f}",
-            ha="right" if left or inside > 1.2 else "left", va="center", color=INK, fontsize=8,
-            fontweight="bold" if outcome in _KEPT else "normal",
+            inside - 0.03 if left or at_edge else inside + 0.03, row - (0.28 if at_edge else 0.02),
+            f"{after:.2f}", ha="right" if left or at_edge else "left", va="center", color=INK,
+            fontsize=8, fontweight="bold" if outcome in _KEPT else "normal",
         )  # fmt: skip
     cost = cost_in_words(int(data.evaluations[row]), float(data.seconds[row]))
     said = outcome if outcome == "not tried" else f"{outcome}, {cost}"
