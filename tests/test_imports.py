@@ -73,7 +73,8 @@ TYPES_ONLY = {
 # the places where that happens: methods, which import late and hand themselves over.
 HANDED_OVER = {
     "results/calibration.py": {"adapters", "calibration", "judging", "report", "stats"},
-    "results/check.py": {"adapters", "checking", "judging", "report", "stats"},
+    "results/check.py": {"checking", "judging", "report", "stats"},
+    "results/check_outputs.py": {"checking", "report"},
     "results/explanation.py": {"report"},
     "results/fit.py": {"vi"},
     "results/linear_response.py": {"vi"},
@@ -96,6 +97,7 @@ THIRD_PARTY = {
     "chains": {"numpy"},
     "remedies": set(),
     "adapters": {
+        "arviz",
         "arviz_base",
         "blackjax",
         "bridgestan",

@@ -185,7 +185,7 @@ def number_of_sheets(page):
 
 def column(page, index):
     """Return the texts of a column of the first table that can be sorted."""
-    rows = page.locator("[data-table] tbody tr")
+    rows = page.locator("[data-table]").first.locator("tbody tr")
     return rows.evaluate_all("(rows, index) => rows.map(r => r.cells[index].textContent)", index)
 
 

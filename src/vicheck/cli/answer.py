@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
 import typer
 from rich.text import Text
 
-from vicheck.cli.failures import EX_IOERR, EXIT_CODES, fail, fail_to_write
+from vicheck.cli.failures import EX_IOERR, EX_USAGE, EXIT_CODES, fail, fail_to_write
 from vicheck.cli.printing import Paragraph, summary_paragraphs, write, write_json
+from vicheck.errors import ArgumentError
+from vicheck.results.archive import require_own_suffix
 
 if TYPE_CHECKING:
     from vicheck.results.calibration import Calibration
@@ -31,9 +33,14 @@ Save = Annotated[
 T = TypeVar("T", "Check", "Calibration")
 
 
-def require_places(*paths: str | None) -> None:
-    """End at once when a file could not be written later."""
-    for path in filter(None, paths):
+def require_places(*paths: str | None, saved: str | None = None) -> None:
+    """End at once when a file could not be written later, or must not be saved by this name."""
+    if saved is not None:
+        try:
+            require_own_suffix(saved)
+        except ArgumentError as error:
+            fail(error.sentence_with("--save"), EX_USAGE, error.hint)
+    for path in filter(None, (*paths, saved)):
         directory = Path(path).parent
         if Path(path).is_dir():
             hint = f"give the name of a file, such as {Path(path) / 'result'}"

@@ -16,9 +16,11 @@ from vicheck.cli.application import app
 from vicheck.cli.executors import Dask, executor_at
 from vicheck.cli.failures import EX_DATAERR, EX_USAGE, fail, fail_to_read
 from vicheck.cli.loading import (
+    Columns,
     Data,
     Family,
     Observed,
+    Rank,
     Seed,
     Solver,
     fail_over_option,
@@ -54,6 +56,7 @@ Its arguments are read, by name, from the file given by --data. Without :name, t
 Or WHAT is a fit made elsewhere, to which the options for fitting do not apply:
   output.csv           output of Stan's ADVI, Pathfinder or Laplace
   fit.nc               ArviZ data with log_p and log_q in sample_stats
+  draws.csv            a table of draws, also .npz or .parquet, with columns log_p and log_q
 """
 
 _MORE = """
@@ -71,6 +74,7 @@ Examples:
   $ vicheck check slow.py --data data.json --dask tcp://host:8786
   $ vicheck check schools.stan --data schools.json --report page.html
   $ vicheck check output.csv --save check.npz
+  $ vicheck check draws.parquet --log-p lp --log-q lq --report page.html
 """
 
 
@@ -85,8 +89,10 @@ def _check(
     context: typer.Context,
     what: Annotated[str, typer.Argument(metavar="WHAT", help="A model, or a file with a fit.")],
     data: Data = None,
+    columns: Columns = None,
     observed: Observed = None,
     family: Family = "mean_field",
+    rank: Rank = None,
     solver: Solver = "deterministic",
     draws: Annotated[
         str | None,
@@ -112,6 +118,14 @@ def _check(
             "they cost no more than the check]",
         ),
     ] = None,
+    log_p: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Of a table of draws: the column with log p."),
+    ] = None,
+    log_q: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Of a table of draws: the column with log q."),
+    ] = None,
     dask: Dask = None,
     explain: Annotated[
         bool,
@@ -131,15 +145,16 @@ def _check(
     save: Save = None,
 ) -> None:
     """Load a model and its data, fit, check and print."""
-    require_places(report, save)
+    require_places(report, saved=save)
     of_rescue, budget = (budget, None) if rescue else (None, budget)
     number, budget = _number_of_draws(draws, budget)
     rescued = None
     with status_line("reading") as show_status, stdout_for_the_answer():
         if Path(what).suffix in _FITS:
             _refuse_fitting_options(context, what)
-            checked = _check_file(what)
+            checked = _check_file(what, log_p, log_q)
         else:
+            _refuse_columns(what, log_p, log_q)
             options: dict[str, Any] = {
                 "num_draws": number,
                 "budget": budget,
@@ -148,7 +163,9 @@ def _check(
             }
             with executor_at(dask) as executor:  # before the model is read: a typo is seen at once
                 options["executor"] = executor
-                fitted, checked = _run(what, data, observed, family, solver, options, show_status)
+                fitting = {"family": family, "rank": rank, "solver": solver}
+                given = data, observed, columns
+                fitted, checked = _run(what, given, fitting, options, show_status)
             if rescue and checked.verdict.level != "good":
                 rescued = _rescued(fitted, checked, of_rescue, seed, show_status)
         explanation = None
@@ -180,25 +197,36 @@ def _number_of_draws(
 
 def _refuse_fitting_options(context: typer.Context, path: str) -> None:
     for name in (
-        "data", "observed", "family", "solver", "draws", "budget", "chains", "dask", "rescue",
-        "seed",
+        "data", "columns", "observed", "family", "rank", "solver", "draws", "budget", "chains",
+        "dask", "rescue", "seed",
     ):  # fmt: skip
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             sentence = f"--{name} goes with a model, but {path} is a fit, not a model"
             hint = "leave it out, or name a model to fit: vicheck check file.py:name"
-            if Path(path).suffix == ".csv":
+            if Path(path).suffix in (".csv", ".npz"):
                 hint += " (a table of data goes with --data)"
             fail(sentence, EX_USAGE, hint)
 
 
-def _check_file(path: str) -> Check:
+def _refuse_columns(what: str, log_p: str | None, log_q: str | None) -> None:
+    if log_p is not None or log_q is not None:
+        option = "--log-p" if log_p is not None else "--log-q"
+        sentence = f"{option} goes with a table of draws, which {what} is not"
+        fail(sentence, EX_USAGE, f"a table is a file that ends in {', '.join(_TABLES)}")
+
+
+def _check_file(path: str, log_p: str | None, log_q: str | None) -> Check:
     """Check a fit that was made elsewhere."""
-    from vicheck.checking.run import check
+    from vicheck.checking.run import check, check_draws
 
     if Path(path).suffix == ".nc":
         _try_to_open(path)
+    if Path(path).suffix not in _TABLES:
+        _refuse_columns(path, log_p, log_q)
     try:
+        if log_p is not None or log_q is not None:
+            return check_draws(path, log_p, log_q)
         return check(path)
     except OSError as error:
         fail_to_read(path, error)
@@ -221,20 +249,20 @@ def _try_to_open(path: str) -> None:
 
 _OPENING = 60
 """Seconds for opening an ArviZ file, which normally takes one or two."""
-_FITS = (".csv", ".nc")
+_TABLES = (".csv", ".npz", ".parquet")
+_FITS = (*_TABLES, ".nc")
 """How the names of files with fits end."""
 
 
 def _run(
     spec: str,
-    data: str | None,
-    observed: list[str] | None,
-    family: str,
-    solver: str,
+    given: tuple[str | None, list[str] | None, list[str] | None],
+    fitting: dict[str, Any],
     options: dict[str, Any],
     show_status: ShowStatus,
 ) -> tuple[Fit, Check]:
-    loaded = load_model(spec, data, observed, show_status)
+    data, observed, columns = given
+    loaded = load_model(spec, data, observed, show_status, columns)
     require_observations(loaded)
     from vicheck.checking.run import check
     from vicheck.results.status import FitStatus
@@ -242,13 +270,11 @@ def _run(
 
     show_status("compiling")
     try:
-        fitted = fit(
-            loaded, family=family, solver=solver, seed=options["seed"], progress=show_status
-        )
+        fitted = fit(loaded, **fitting, seed=options["seed"], progress=show_status)
     except ModelError:
         raise
     except ValueError as error:  # options that do not go together
-        fail_over_option(error, {"family": "--family", "solver": "--solver"})
+        fail_over_option(error, {name: f"--{name}" for name in fitting})
     if fitted.status is FitStatus.INTERRUPTED:
         raise KeyboardInterrupt
     number = options["num_draws"]

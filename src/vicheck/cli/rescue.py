@@ -11,6 +11,7 @@ from vicheck.cli.answer import Report, Save, require_places
 from vicheck.cli.application import app
 from vicheck.cli.failures import EX_USAGE, fail
 from vicheck.cli.loading import (
+    Columns,
     Data,
     Observed,
     Seed,
@@ -60,6 +61,7 @@ Examples:
 def _rescue(
     what: Annotated[str, typer.Argument(metavar="WHAT", help="A model.")],
     data: Data = None,
+    columns: Columns = None,
     observed: Observed = None,
     budget: Annotated[
         float | None,
@@ -75,10 +77,10 @@ def _rescue(
     save: Save = None,
 ) -> None:
     """Load a model and its data, rescue, and print."""
-    require_places(report, save)
+    require_places(report, saved=save)
     _refuse_draws(what)
     with status_line("reading") as show_status, stdout_for_the_answer():
-        loaded = load_model(what, data, observed, show_status)
+        loaded = load_model(what, data, observed, show_status, columns)
         require_observations(loaded)
         from vicheck.rescuing.run import rescue
 

@@ -10,10 +10,10 @@ from vicheck.plots.check_data import (
     khat_growth_data,
     khat_scale_data,
     pairs_data,
+    solver_data,
     tail_data,
-    trace_data,
 )
-from vicheck.plots.checks import khat_growth, khat_scale, pairs, tail, trace
+from vicheck.plots.checks import khat_growth, khat_scale, pairs, solver, tail
 from vicheck.plots.rescue_data import rescue_trail_data
 from vicheck.plots.rescues import rescue_trail
 
@@ -32,8 +32,8 @@ __all__ = [
     "pairs_data",
     "rescue_trail",
     "rescue_trail_data",
+    "solver",
+    "solver_data",
     "tail",
     "tail_data",
-    "trace",
-    "trace_data",
 ]

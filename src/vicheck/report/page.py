@@ -44,10 +44,11 @@ def write_report(
     check: Check | None = None,
     calibration: Calibration | None = None,
     rescue: Rescue | None = None,
+    title: str = "",
 ) -> Path:
     """Write a page, and return its path; an old file stays until the new one is complete."""
     path = Path(path)
-    page = report_html(check=check, calibration=calibration, rescue=rescue)
+    page = report_html(check=check, calibration=calibration, rescue=rescue, title=title)
     try:
         with whole_file(path) as file:
             file.write(page.encode("utf-8", "replace"))
@@ -63,6 +64,7 @@ def report_html(
     check: Check | None = None,
     calibration: Calibration | None = None,
     rescue: Rescue | None = None,
+    title: str = "",
 ) -> str:
     """Return the page; a rescue comes with the check of the best that it has found."""
     from vicheck.plots.calibration_data import require_calibration
@@ -90,7 +92,7 @@ def report_html(
         environment()
         .get_template("report.html")
         .render(
-            title=_title(result, rescue),
+            title=title or _title(result, rescue),
             version=versions_of()["vicheck"],
             rescue=None if rescue is None else rescue_part(rescue, room),
             check=None if check is None else check_part(check, room),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -26,6 +26,7 @@ __all__ = [
     "direction_in_words",
     "divergence_rows",
     "moments_table",
+    "quantiles_table",
     "show",
     "show_to",
 ]
@@ -104,6 +105,8 @@ def show_to(number: Any, error: Any) -> str | None:
 
 
 _MOMENTS = {
+    "use_mean": Column("mean by", "which estimate of the mean to use", "text"),
+    "use_sd": Column("sd by", "which estimate of the standard deviation to use", "text"),
     "vi_mean": Column("VI mean", "mean of q", "largest"),
     "vi_sd": Column("VI sd", "standard deviation of q", "largest"),
     "psis_mean": Column("PSIS mean", "mean by smoothed weights", "largest"),
@@ -111,8 +114,6 @@ _MOMENTS = {
     "shift": Column("shift", "PSIS minus VI mean, in posterior sds", "size"),
     "mcse": Column("MCSE", "Monte Carlo standard error of the PSIS mean", "largest"),
     "khat": Column("khat", "governs the error of this quantity's PSIS mean", "largest"),
-    "use_mean": Column("mean by", "which estimate of the mean to use", "text"),
-    "use_sd": Column("sd by", "which estimate of the standard deviation to use", "text"),
 }
 _RESPONSE = {
     "lr_sd": Column("LR sd", "standard deviation by linear response, to first order", "largest"),
@@ -179,6 +180,33 @@ def moments_table(moments: pd.DataFrame, most_bytes: int = MOST_BYTES) -> Table:
     for name in _WHICH:
         texts[name] = [_USE[each] for each in moments[name]]
     return _table("quantities", moments.index, columns, texts, most_bytes)
+
+
+def quantiles_table(quantiles: pd.DataFrame, total: int, most_bytes: int = MOST_BYTES) -> Table:
+    """Lay out quantiles of a check, those of the worst quantities first, of which there are more.
+
+    Weighted ones have their Monte Carlo errors beside them.
+    """
+    labels = [name.removeprefix("vi_q") for name in quantiles if name.startswith("vi_q")]
+    columns: dict[str, Column] = {}
+    texts: dict[str, list[str | None]] = {}
+    for label in labels:
+        use, plain_, weighted, error = (
+            f"{part}_q{label}" for part in ("use", "vi", "psis", "mcse")
+        )
+        columns[use] = Column(f"{label}% by", "", "text")
+        columns[plain_] = Column(f"VI {label}%", "", "largest")
+        columns[weighted] = Column(f"PSIS {label}%", "", "largest")
+        numbers = zip(quantiles[plain_], quantiles[weighted], quantiles[error], strict=True)
+        rows = [(show_to(one, e), show_to(other, e), show(e)) for one, other, e in numbers]
+        texts[use] = [_USE[each] for each in quantiles[use]]
+        texts[plain_] = [one for one, _, _ in rows]
+        texts[weighted] = [
+            None if other is None else f"{other} \N{PLUS-MINUS SIGN} {e or 'unknown'}"
+            for _, other, e in rows
+        ]
+    table = _table("quantiles", quantiles.index, columns, texts, most_bytes)
+    return replace(table, total=total)
 
 
 def calibration_table(tests: pd.DataFrame, most_bytes: int = MOST_BYTES) -> Table:

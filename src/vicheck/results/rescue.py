@@ -26,7 +26,8 @@ class Attempt:
     """Its name; "none" for what the rescue began with."""
     khat_before: float
     khat_after: float = np.nan
-    """On fresh draws; NaN where there is nothing to judge."""
+    """On fresh draws: a few, where these say that no more are worth it, and then there is no
+    ``level``. NaN where there is nothing to judge."""
     level: str = ""
     effective: float = np.nan
     """Effective draws for each draw."""
@@ -34,6 +35,8 @@ class Attempt:
     """Largest drift of a mean along short chains, in sds."""
     evaluations: int = 0
     """Of the density, with a gradient or without, the judgement included."""
+    gradients: int = 0
+    """Of these, how many with a gradient."""
     seconds: float = 0.0
     kept: bool = False
     why: str = ""
@@ -53,6 +56,9 @@ class Rescue:
     """What came of it."""
     code: str
     """Lines that repeat it without a search."""
+    remedies: tuple[str, ...] = ()
+    """Those that have led to it, in this order: what `vicheck.rescue` and
+    `vicheck.rescue_fitter` take to repeat it."""
     fit: Fit | None = None
     """Where the best approximation was fitted by a solver; None where it was built from draws."""
     reference: Reference | None = None
@@ -64,6 +70,16 @@ class Rescue:
     def by_sampling(self) -> bool:
         """Whether it is draws by NUTS that can be used, and no approximation."""
         return bool((self.moments["source"] == "nuts").all())
+
+    @property
+    def num_gradients(self) -> int:
+        """Gradients that all of it has taken: fit, remedies, short chains and NUTS."""
+        return sum(attempt.gradients for attempt in self.attempts)
+
+    @property
+    def num_evaluations(self) -> int:
+        """The same with densities that were evaluated without a gradient."""
+        return sum(attempt.evaluations for attempt in self.attempts)
 
     @property
     def trail(self) -> pd.DataFrame:
