@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -27,6 +27,7 @@ __all__ = [
     "double_precision",
     "is_finite",
     "labels",
+    "name_of",
     "ravel",
     "replicate_many",
     "simulate_many",
@@ -39,6 +40,7 @@ Data = dict[str, Any]
 Layout = tuple[tuple[str, tuple[int, ...]], ...]
 """Names and shapes of the parts of a flat vector, in order."""
 
+_NAMES_SHOWN = 12
 _BARE = "this model cannot simulate data: it is a bare log density"
 
 
@@ -166,6 +168,12 @@ class Model:
     data: Data
     missing: tuple[str, ...] = ()
     """Observed arguments that have no data yet."""
+    name: str = ""
+    """What it is called: the name of its function or file, for titles."""
+    dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names of the dimensions of its variables, where it has some, as models of PyMC have."""
+    coords: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Labels along these dimensions."""
 
     @property
     def dim(self) -> int:
@@ -181,8 +189,8 @@ class Model:
         count = "parameter" if self.dim == 1 else "parameters"
         missing = [f"{name} (missing)" for name in self.missing]
         in_shards = [f"{name} (in shards)" for name in self.program.elsewhere]
-        data = ", ".join([*self.data, *missing, *in_shards])
-        names = ", ".join(name for name, _ in self.program.layout)
+        data = _listed([*self.data, *missing, *in_shards])
+        names = _listed([name for name, _ in self.program.layout])
         return f"Model({self.dim} {count}: {names}; data: {data or 'none'})"
 
     def snapshot(self) -> Model:
@@ -277,6 +285,23 @@ class Model:
                 f"the model has no data for {', '.join(self.missing)}",
                 hint=f"pass data={{{example}}}, or say by observed= what is observed instead",
             )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names one after the other; of many the first, and how many more there are."""
+    more = len(names) - _NAMES_SHOWN
+    return ", ".join([*names[:_NAMES_SHOWN], *([f"and {more} more"] if more > 0 else [])])
+
+
+def name_of(function: Any) -> str:
+    """Return what a function is called, also one that is wrapped; nothing for a lambda."""
+    while not hasattr(function, "__name__"):
+        inner = getattr(function, "func", None) or getattr(function, "fn", None)
+        if inner is None:
+            return type(function).__name__
+        function = inner
+    name = str(function.__name__)
+    return "" if name == "<lambda>" else name
 
 
 def as_data(name: str, value: Any) -> Any:

@@ -6,6 +6,7 @@ NumPyro's own diagnostics do the work. What is added is the rank normalisation o
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 from numpyro.infer.hmc import hmc
 
-from vicheck.errors import ArgumentError, ModelError
+from vicheck.errors import ArgumentError, ModelError, UnreliableWarning
 from vicheck.model import Data, Model, Program, double_precision, is_finite, labels
 from vicheck.results.check import Check
 from vicheck.results.fit import Fit
@@ -147,19 +148,24 @@ def _counted(chains: Iterable[Any], total: int) -> Iterator[Any]:
         yield chain
 
 
+def _draws_around(around: Check | Fit, most: int, seed: int) -> dict[str, Floats]:
+    if isinstance(around, Fit):
+        return around.sample(most, seed)
+    if np.isnan(around.kept_log_weights).any() or not len(around.values):
+        raise ArgumentError("around", "must have draws with weights, got a check without")
+    positive = int(np.isfinite(around.kept_log_weights).sum())
+    return around.resample(min(positive, _FOR_VARIANCES), replace=False, seed=seed)
+
+
 def _taken_over(
     model: Model, around: Check | Fit, starts: Floats, seed: int
 ) -> tuple[Floats, Floats]:
     """Return starts and variances from an approximation; starts as they were where it has none."""
     if around.model is None or around.model.dim != model.dim:
         raise ArgumentError("around", "must be a fit or a check of the same model")
-    if isinstance(around, Fit):
-        drawn = around.sample(max(_FOR_VARIANCES, len(starts)), seed)
-    elif np.isnan(around.kept_log_weights).any() or not len(around.values):
-        raise ArgumentError("around", "must have draws with weights, got a check without")
-    else:
-        most = int(np.isfinite(around.kept_log_weights).sum())
-        drawn = around.resample(min(most, _FOR_VARIANCES), replace=False, seed=seed)
+    with warnings.catch_warnings():  # it is NUTS that makes up for what is wrong with them
+        warnings.simplefilter("ignore", UnreliableWarning)
+        drawn = _draws_around(around, max(_FOR_VARIANCES, len(starts)), seed)
     layout = [name for name, _ in model.program.layout]
     rows = range(len(drawn[layout[0]]))
     z = np.array([model.unconstrain({name: drawn[name][row] for name in layout}) for row in rows])

@@ -79,6 +79,8 @@ def check_given(
             versions=versions_of("numpy", "scipy"),
         ),
         seconds=time.perf_counter() - start,
+        dims={} if draws.model is None else dict(draws.model.dims),
+        coords={} if draws.model is None else dict(draws.model.coords),
         model=draws.model,
         q=draws.q,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,10 +30,13 @@ from vicheck.cli.loading import (
 )
 from vicheck.cli.pages import Command
 from vicheck.cli.printing import AsJson, status_line
+from vicheck.cli.rescued import answer_rescue
 from vicheck.errors import ModelError
 
 if TYPE_CHECKING:
     from vicheck.results.check import Check
+    from vicheck.results.fit import Fit
+    from vicheck.results.rescue import Rescue
     from vicheck.vi.solvers.reporting import Report as ShowStatus
 
 __all__: list[str] = []
@@ -58,11 +62,13 @@ Or WHAT is a fit made elsewhere, to which the options for fitting do not apply:
 _MORE = """
 Exit status:
   0 good, 1 usable with care, 2 not reliable; 64 and up for errors, among them
-  65 when khat is undefined and no verdict can be given.
+  65 when khat is undefined and no verdict can be given. With --rescue it is
+  that of what was rescued.
 
 Examples:
   $ vicheck check schools.py:centred --data schools.json
   $ vicheck check schools.py:centred --data schools.json --explain
+  $ vicheck check schools.py:centred --data schools.json --rescue
   $ vicheck check model.py --data data.csv --family full_rank --json
   $ vicheck check slow.stan --data data.json --draws auto --budget 600
   $ vicheck check slow.py --data data.json --dask tcp://host:8786
@@ -100,7 +106,8 @@ def _check(
         float | None,
         typer.Option(
             metavar="SECONDS",
-            help="How long draws may take, unless their number is given. [default: 120]",
+            help="How long draws may take, unless their number is given. [default: 120] With "
+            "--rescue, how long remedies are begun.",
         ),
     ] = None,
     chains: Annotated[
@@ -124,14 +131,24 @@ def _check(
         bool,
         typer.Option("--explain", help="Say why q is not the posterior, and what would help."),
     ] = False,
+    rescue: Annotated[
+        bool,
+        typer.Option(
+            "--rescue",
+            help="Unless the verdict is good, try remedies as vicheck rescue does, and answer with "
+            "the best.",
+        ),
+    ] = False,
     seed: Seed = 0,
     as_json: AsJson = False,
     report: Report = None,
     save: Save = None,
 ) -> None:
     """Load a model and its data, fit, check and print."""
-    require_places(report, save)
+    require_places(report, saved=save)
+    of_rescue, budget = (budget, None) if rescue else (None, budget)
     number, budget = _number_of_draws(draws, budget)
+    rescued = None
     with status_line("reading") as show_status, stdout_for_the_answer():
         if Path(what).suffix in _FITS:
             _refuse_fitting_options(context, what)
@@ -147,11 +164,16 @@ def _check(
             with executor_at(dask) as executor:  # before the model is read: a typo is seen at once
                 options["executor"] = executor
                 fitting = {"family": family, "rank": rank, "solver": solver}
-                checked = _run(what, (data, observed, columns), fitting, options, show_status)
+                given = data, observed, columns
+                fitted, checked = _run(what, given, fitting, options, show_status)
+            if rescue and checked.verdict.level != "good":
+                rescued = _rescued(fitted, checked, of_rescue, seed, show_status)
         explanation = None
         if explain:
             show_status("explaining")
             explanation = checked.explain()
+    if rescued is not None:
+        answer_rescue(rescued, as_json=as_json, report=report, save=save, explanation=explanation)
     answer(checked, as_json=as_json, report=report, save=save, explanation=explanation)
 
 
@@ -176,7 +198,7 @@ def _number_of_draws(
 def _refuse_fitting_options(context: typer.Context, path: str) -> None:
     for name in (
         "data", "columns", "observed", "family", "rank", "solver", "draws", "budget", "chains",
-        "dask", "seed",
+        "dask", "rescue", "seed",
     ):  # fmt: skip
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
@@ -238,7 +260,7 @@ def _run(
     fitting: dict[str, Any],
     options: dict[str, Any],
     show_status: ShowStatus,
-) -> Check:
+) -> tuple[Fit, Check]:
     data, observed, columns = given
     loaded = load_model(spec, data, observed, show_status, columns)
     require_observations(loaded)
@@ -257,4 +279,19 @@ def _run(
         raise KeyboardInterrupt
     number = options["num_draws"]
     show_status(f"checking {number} draws" if isinstance(number, int) else "checking draws")
-    return check(fitted, **options)
+    return fitted, check(fitted, **options)
+
+
+def _rescued(
+    fitted: Fit, checked: Check, budget: float | None, seed: int, show_status: ShowStatus
+) -> Rescue:
+    """Mend a fit; what it began with is the check that was asked for."""
+    from vicheck.rescuing.run import rescue
+
+    try:
+        rescued = rescue(fitted, budget=budget, seed=seed, progress=show_status)
+    except ModelError:
+        raise
+    except ValueError as error:
+        fail_over_option(error, {"budget": "--budget"})
+    return replace(rescued, before=checked)

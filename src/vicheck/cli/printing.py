@@ -153,13 +153,15 @@ def summary_paragraphs(summary: Summary) -> list[Paragraph]:
         return Paragraph(text, len(line.lead))
 
     out = console()
-    rows = fit_table(summary.table, out.width) if out.is_terminal else summary.table.lines()
+    tables: list[Paragraph] = []
+    for table in summary.tables:
+        rows = fit_table(table, out.width) if out.is_terminal else table.lines()
+        tables += [blank, *(Paragraph(Text(row, no_wrap=True)) for row in rows)]
     return [
         *map(paragraph, summary.verdict),
         blank,
         *map(paragraph, summary.notes),
-        blank,
-        *(Paragraph(Text(row, no_wrap=True)) for row in rows),
+        *tables,
         *([Paragraph(Text(summary.more))] if summary.more else []),
     ]
 

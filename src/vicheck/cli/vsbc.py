@@ -105,7 +105,7 @@ def _vsbc(
     save: Save = None,
 ) -> None:
     """Load a model, calibrate and print."""
-    require_places(report, save)
+    require_places(report, saved=save)
     options = {
         "num_datasets": num_datasets,
         "quantities": _split(quantities),

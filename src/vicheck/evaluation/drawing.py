@@ -32,6 +32,7 @@ from vicheck.model import Data, Model, Program, double_precision
 from vicheck.quantities import Quantities
 from vicheck.runtime.compiling import compiled
 from vicheck.runtime.progress import advance
+from vicheck.runtime.tally import count
 from vicheck.runtime.workers import in_order
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ class Drawing:
     def evaluate(self, index: int, noise: Floats) -> tuple[Any, Any]:
         """Do the same from a chunk's noise; the numbers may not be there yet."""
         keep = index * self.size < self.kept
+        count(densities=len(noise))
         log_p, log_q, values = self._code(keep, noise)(self.q, noise, self._data)
         return (log_p, log_q), values
 

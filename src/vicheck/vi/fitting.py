@@ -34,6 +34,7 @@ def fit(
     num_starts: int = NUM_STARTS,
     seed: Seed = 0,
     progress: Progress = True,
+    title: str = "",
     **options: Any,
 ) -> Fit:
     """Fit an approximation to the posterior of a model.
@@ -46,8 +47,9 @@ def fit(
     data
         Named arrays that replace the model's own; of the same shapes, nothing is compiled again.
     family
-        ``"mean_field"``, ``"full_rank"``, ``"low_rank"`` (low rank plus diagonal) or one of your
-        own (`vicheck.vi.families.registry.register`). The names of Stan and PyMC are understood:
+        ``"mean_field"``, ``"full_rank"``, ``"low_rank"`` (low rank plus diagonal),
+        ``"bent"`` (skewed, heavy-tailed and bent, for few parameters) or one of your own
+        (`vicheck.vi.families.registry.register`). The names of Stan and PyMC are understood:
         ``meanfield`` and ``advi``, ``fullrank`` and ``fullrank_advi``.
     rank
         Rank of ``"low_rank"``; 5 by default.
@@ -66,6 +68,9 @@ def fit(
     progress
         Whether to show a line on standard error, after a second and where that is a terminal or a
         notebook; or a function to call with each sentence instead.
+    title
+        What checks and reports of this fit are called; by default the names of the model's
+        function, the family and the solver.
     **options
         Options of the solver: see `vicheck.vi.solvers.deterministic.solver.Deterministic`,
         `vicheck.vi.solvers.stochastic.Stochastic`, `vicheck.vi.solvers.stan_advi.StanAdvi`.
@@ -110,7 +115,7 @@ def fit(
     given = options if rank is None else {"rank": rank} | options
     if num_starts != NUM_STARTS:
         given = {"num_starts": num_starts} | given
-    return Fit(model, kind.name, solver, seed, solution, seconds, given, computed)
+    return Fit(model, kind.name, solver, seed, solution, seconds, given, computed, title)
 
 
 def _with_search(

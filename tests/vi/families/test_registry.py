@@ -83,7 +83,7 @@ def test_the_list_loads_no_jax():
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == (
-        "('mean_field', 'full_rank', 'low_rank') full_rank "
+        "('mean_field', 'full_rank', 'low_rank', 'bent') full_rank "
         "('deterministic', 'stochastic', 'stan_advi') False"
     )
 

@@ -12,7 +12,7 @@ from vicheck.adapters.numpyro.observed import Chosen
 from vicheck.adapters.numpyro.program import NumpyroProgram
 from vicheck.adapters.numpyro.tuples import as_dictionary, is_data, with_tuples
 from vicheck.errors import ARGUMENTS_DO_NOT_FIT, ModelError
-from vicheck.model import Data, Model, as_data, double_precision
+from vicheck.model import Data, Model, as_data, double_precision, name_of
 
 __all__ = ["from_numpyro"]
 
@@ -87,7 +87,7 @@ def from_numpyro(
         program = draft.with_parameters(filled)
         program.check_data(filled)
         program = program.with_targets(filled, tuple(imagined), chosen)
-    return Model(program, data, tuple(imagined))
+    return Model(program, data, tuple(imagined), name_of(model_fn))
 
 
 def _bind(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> dict[str, Any]:

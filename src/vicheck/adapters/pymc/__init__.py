@@ -7,6 +7,7 @@ PyTensor 3.3 have too, by their sources; there it is not tested.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import xarray as xr
@@ -70,7 +71,7 @@ def from_pymc(model: Any, *, observed: Mapping[str, Any] | Sequence[str] | None 
     if isinstance(observed, Mapping):
         return taken.given(observed)
     rest = {name: value for name, value in taken.data.items() if name not in names}
-    return Model(taken.program, rest, names)
+    return replace(taken, data=rest, missing=names)
 
 
 def draws_of_approximation(

@@ -101,7 +101,7 @@ def from_stan(
     else:
         built, imagined, missing = draft.with_layout(arrays), {}, ()
     built = built.with_simulator(imagined | arrays, observed, simulator)
-    return Model(built, arrays, missing)
+    return Model(built, arrays, missing, name)
 
 
 @dataclass(frozen=True)

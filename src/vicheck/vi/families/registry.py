@@ -86,6 +86,12 @@ _ENTRIES = {
             default_rank=5,
             richer=("full_rank",),
         ),
+        Entry(
+            "bent",
+            "vicheck.vi.families.bent:Bent",
+            "a normal that is skewed, heavy-tailed and bent",
+            max_dim=200,
+        ),
     )
 }
 
