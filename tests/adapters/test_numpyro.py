@@ -144,6 +144,35 @@ def test_log_density_equals_numpyros_own(case, rng):
     np.testing.assert_allclose(model.log_density(z), -energies, rtol=1e-12)
 
 
+def sums_to_one(y=None, counts=None):
+    shares = numpyro.sample("shares", dist.Dirichlet(jnp.ones(3)))
+    upper = numpyro.sample("upper", dist.HalfNormal(1.0))
+    numpyro.sample("y", dist.Uniform(0.0, upper).expand([2]).to_event(1), obs=y)
+    numpyro.sample("counts", dist.Multinomial(4, shares), obs=counts)
+
+
+@pytest.mark.parametrize(
+    ("y", "counts", "inside"),
+    [
+        ([0.1, 0.2], [1, 1, 2], True),
+        ([0.1, 9.0], [1, 1, 2], False),
+        ([0.1, 0.2], [5, 1, -2], False),
+    ],
+)
+def test_data_outside_the_support_have_no_density(y, counts, inside, rng):
+    model = from_numpyro(sums_to_one, y=np.array(y), counts=np.array(counts))
+    z = rng.normal(size=model.dim)
+
+    def energy(z):
+        data = {name: jnp.asarray(array) for name, array in model.data.items()}
+        return potential_energy(sums_to_one, (), data, unravel(z, model.program.layout))
+
+    with double_precision():
+        expected = -float(compiled(energy)(z))
+    assert np.isfinite(expected) == inside
+    np.testing.assert_allclose(model.log_density(z), expected, rtol=1e-12)
+
+
 # ---- data
 
 

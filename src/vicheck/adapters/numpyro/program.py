@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro import handlers
 from numpyro.distributions import biject_to
-from numpyro.infer.util import constrain_fn, log_density, potential_energy
+from numpyro.infer.util import constrain_fn, log_density
 
 from vicheck.adapters.numpyro.dependencies import put, take
 from vicheck.adapters.numpyro.observed import Chosen, find_missing, find_numbers, find_wiring
@@ -23,6 +23,7 @@ from vicheck.adapters.numpyro.traces import (
     ProperPriors,
     Redrawn,
     WholePlates,
+    log_joint_at,
     outline_at,
     sites_at_zero,
     tracing,
@@ -64,8 +65,7 @@ class NumpyroProgram(Program):
         return self._log_density(handlers.seed(self.function, key), z, data)
 
     def _log_density(self, function: Callable[..., Any], z: jax.Array, data: Data) -> jax.Array:
-        with tracing():
-            return -potential_energy(function, (), self.arguments(data), unravel(z, self.layout))
+        return log_joint_at(function, unravel(z, self.layout), self.arguments(data))
 
     def outline(self, use: str, data: Data) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
         """Return a function of z and data that returns the sites: they decide the log density.
