@@ -13,7 +13,7 @@ from scipy.special import expit, logsumexp
 
 from vicheck.adapters.numpyro.models import from_numpyro
 from vicheck.errors import ModelError
-from vicheck.model import double_precision, unravel
+from vicheck.model import Model, double_precision, unravel
 from vicheck.paper import models
 from vicheck.runtime.compiling import num_compiled
 
@@ -171,6 +171,20 @@ def test_data_outside_the_support_have_no_density(y, counts, inside, rng):
         expected = -float(compiled(energy)(z))
     assert np.isfinite(expected) == inside
     np.testing.assert_allclose(model.log_density(z), expected, rtol=1e-12)
+    unchecked = Model(model.program.unchecked(), model.data)
+    np.testing.assert_allclose(unchecked.log_density(z), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_without_checks_the_density_of_parameters_is_the_same(case, rng):
+    function, data = CASES[case]
+    model = from_numpyro(function, **data)
+    unchecked = Model(model.program.unchecked(), model.data)
+    z = 3.0 * rng.normal(size=(3, model.dim))
+    np.testing.assert_allclose(unchecked.log_density(z), model.log_density(z), rtol=1e-12)
+    with double_precision():
+        quick = unchecked.program.computation("log_density", model.data)
+        assert quick != model.program.computation("log_density", model.data)
 
 
 # ---- data

@@ -217,8 +217,8 @@ def test_a_transform_of_the_users_for_a_constraint_of_numpyro_is_traced_whole(mo
 
 
 def test_settings_and_handlers_around_the_call_are_seen():
-    constant = normal_mean(likelihood=lambda mu: dist.LogNormal(0.0, 1.0))
-    model = vicheck.from_numpyro(constant, y=np.abs(Y), observed=("y",))
+    constant = normal_mean(likelihood=lambda mu: dist.Normal(0.0, 1.0))
+    model = vicheck.from_numpyro(constant, y=Y, observed=("y",))
     with double_precision():
         before = model.program.computation("log_density", model.data)
         with handlers.scale(scale=2.0):

@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 from numpyro import handlers
+from numpyro.infer.util import potential_energy
 
 from vicheck.adapters.numpyro.program import NumpyroProgram
-from vicheck.adapters.numpyro.traces import WholePlates, log_joint_at, tracing
+from vicheck.adapters.numpyro.traces import WholePlates, tracing
 from vicheck.model import Data, unravel
 from vicheck.runtime.compiling import compiled
 from vicheck.runtime.tracing import Traced
@@ -57,7 +58,8 @@ class RowModel(Traced):
             WholePlates(self.program.function), hide=[name for name, _ in self.likelihood]
         )
         parts = unravel(z, self.program.layout)
-        return log_joint_at(function, parts, self.program.arguments(data))
+        with tracing():
+            return -potential_energy(function, (), self.program.arguments(data), parts)
 
     def rows(self, z: jax.Array, data: Data) -> jax.Array:
         """Log likelihood of rows: of the first ``count``, where blocks can be filled up."""

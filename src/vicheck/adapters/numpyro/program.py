@@ -13,17 +13,17 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro import handlers
 from numpyro.distributions import biject_to
-from numpyro.infer.util import constrain_fn, log_density
+from numpyro.infer.util import constrain_fn, log_density, potential_energy
 
 from vicheck.adapters.numpyro.dependencies import put, take
 from vicheck.adapters.numpyro.observed import Chosen, find_missing, find_numbers, find_wiring
 from vicheck.adapters.numpyro.parameters import find_parameters, unconstrained_shape
 from vicheck.adapters.numpyro.refusals import Refusal, Target
 from vicheck.adapters.numpyro.traces import (
+    CheckedWhereNeeded,
     ProperPriors,
     Redrawn,
     WholePlates,
-    log_joint_at,
     outline_at,
     sites_at_zero,
     tracing,
@@ -58,14 +58,27 @@ class NumpyroProgram(Program):
     """Why data cannot be simulated."""
     stand_ins: tuple[tuple[str, str], ...] = ()
 
+    checked: bool = True
+    """Whether parameters are compared with their support too, as NumPyro does."""
+
     def log_density(self, z: jax.Array, data: Data) -> jax.Array:
         return self._log_density(WholePlates(self.function), z, data)
+
+    def unchecked(self) -> NumpyroProgram:
+        """Return the same density, compiled in less time: see `CheckedWhereNeeded`.
+
+        Not for one set of data: XLA for CPUs happens to fuse the comparisons so well that densities
+        of many draws take up to twice the time without them. One fit after the other does not.
+        """
+        return replace(self, checked=False)
 
     def log_density_of_minibatch(self, z: jax.Array, data: Data, key: jax.Array) -> jax.Array:
         return self._log_density(handlers.seed(self.function, key), z, data)
 
     def _log_density(self, function: Callable[..., Any], z: jax.Array, data: Data) -> jax.Array:
-        return log_joint_at(function, unravel(z, self.layout), self.arguments(data))
+        function = function if self.checked else CheckedWhereNeeded(function)
+        with tracing():
+            return -potential_energy(function, (), self.arguments(data), unravel(z, self.layout))
 
     def outline(self, use: str, data: Data) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
         """Return a function of z and data that returns the sites: they decide the log density.
@@ -77,7 +90,7 @@ class NumpyroProgram(Program):
 
     def _sites_at(self, z: jax.Array, data: Data) -> Any:
         function = WholePlates(self.function)
-        return outline_at(function, unravel(z, self.layout), self.arguments(data))
+        return {self.checked: outline_at(function, unravel(z, self.layout), self.arguments(data))}
 
     def is_elementwise(self, name: str) -> bool:
         return name not in self.joint
