@@ -73,10 +73,12 @@ TYPES_ONLY = {
 # the places where that happens: methods, which import late and hand themselves over.
 HANDED_OVER = {
     "results/calibration.py": {"adapters", "calibration", "judging", "report", "stats"},
-    "results/check.py": {"adapters", "checking", "judging", "report", "stats"},
+    "results/check.py": {"checking", "judging", "report", "stats"},
+    "results/check_outputs.py": {"checking", "report"},
     "results/explanation.py": {"report"},
     "results/fit.py": {"vi"},
     "results/linear_response.py": {"vi"},
+    "results/rescue.py": {"report"},
 }
 THIRD_PARTY = {
     "errors": set(),
@@ -95,6 +97,7 @@ THIRD_PARTY = {
     "chains": {"numpy"},
     "remedies": set(),
     "adapters": {
+        "arviz",
         "arviz_base",
         "blackjax",
         "bridgestan",
@@ -112,7 +115,7 @@ THIRD_PARTY = {
         "xarray",
     },
     "plots": {"matplotlib", "numpy", "scipy"},
-    "report": {"jinja2", "markupsafe", "matplotlib", "pandas", "rich"},
+    "report": {"jinja2", "markupsafe", "matplotlib", "numpy", "pandas", "rich"},
     "checking": {"jax", "numpy", "pandas", "scipy"},
     "calibration": {"filelock", "jax", "numpy", "pandas", "xarray"},
     "rescuing": {"numpy"},

@@ -79,6 +79,10 @@ TESTS = {
         "checking/test_check.py",
         "test_a_saved_check_is_read_back",
     ),
+    "vicheck.check(table)": (
+        "adapters/test_tables.py",
+        "test_files_have_moments_and_a_report_on_the_command_line",
+    ),
     "vicheck.check_draws(draws, log_p, log_q)": (
         "results/test_check.py",
         "test_arrays_and_dictionaries_give_the_same",

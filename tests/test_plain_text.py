@@ -80,7 +80,7 @@ def test_a_fit_from_a_file_cannot_print_a_verdict_of_its_own(check, tmp_path, te
     names = ["theta\x1b[32m", "\u202edab"]
     draws = dict(zip(names, check.values.T[:2], strict=True))
     checked = vicheck.check_draws(draws, check.log_p, check.log_q)
-    tree = replace(checked, title=GREEN, notes=(GREEN, "\u202eon")).to_arviz()
+    tree = replace(checked, title=GREEN, notes=(GREEN, "\u202eon")).to_arviz(resampled=False)
     tree.to_netcdf(tmp_path / "fit.nc")
     done = call("check", tmp_path / "fit.nc", terminal=terminal, COLUMNS="200", NO_COLOR="1")
     assert done.returncode in (0, 1, 2), done.stderr
@@ -91,7 +91,7 @@ def test_a_fit_from_a_file_cannot_print_a_verdict_of_its_own(check, tmp_path, te
 @pytest.mark.slow
 def test_colours_on_a_terminal_are_only_our_own(check, tmp_path):
     checked = vicheck.check_draws(check.values[:, :1], check.log_p, check.log_q)
-    replace(checked, title=GREEN).to_arviz().to_netcdf(tmp_path / "fit.nc")
+    replace(checked, title=GREEN).to_arviz(resampled=False).to_netcdf(tmp_path / "fit.nc")
     done = call("check", tmp_path / "fit.nc", terminal=True, COLUMNS="200", NO_COLOR="")
     assert GREEN not in done.stdout
     (coloured,) = re.findall(r"\x1b\[1;\d+m([^\x1b]*)", done.stdout)
@@ -113,7 +113,7 @@ def test_errors_steer_nothing(tmp_path):
 @pytest.mark.slow
 def test_json_is_ascii(check, tmp_path):
     check = vicheck.check_draws({GREEN: check.values[:, 0]}, check.log_p, check.log_q)
-    check.to_arviz().to_netcdf(tmp_path / "fit.nc")
+    check.to_arviz(resampled=False).to_netcdf(tmp_path / "fit.nc")
     done = call("check", tmp_path / "fit.nc", "--json")
     assert done.stdout.isascii()
     assert "\x1b" not in done.stdout

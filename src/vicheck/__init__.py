@@ -27,17 +27,21 @@ if TYPE_CHECKING:
         InputFileError,
         MissingExtraError,
         ModelError,
+        NotConvergedWarning,
         StoreError,
         UndefinedKhatWarning,
+        UnreliableWarning,
     )
     from vicheck.judging import judge_psis
     from vicheck.model import Model
     from vicheck.nuts import reference
+    from vicheck.rescuing.fitter import rescue_fitter
     from vicheck.rescuing.run import rescue
     from vicheck.results.calibration import Calibration
     from vicheck.results.check import Check
     from vicheck.results.comparison import Comparison
     from vicheck.results.fit import Fit
+    from vicheck.results.loading import load
     from vicheck.results.psis import PsisResult, PsisStatus
     from vicheck.results.reference import Reference
     from vicheck.results.rescue import Rescue
@@ -60,12 +64,14 @@ __all__ = [
     "MissingExtraError",
     "Model",
     "ModelError",
+    "NotConvergedWarning",
     "PsisResult",
     "PsisStatus",
     "Reference",
     "Rescue",
     "StoreError",
     "UndefinedKhatWarning",
+    "UnreliableWarning",
     "Verdict",
     "__version__",
     "check",
@@ -86,12 +92,14 @@ __all__ = [
     "from_stan",
     "judge_psis",
     "khat_of",
+    "load",
     "plots",
     "psis",
     "psis_khat",
     "read_stan_csv",
     "reference",
     "rescue",
+    "rescue_fitter",
     "vsbc",
     "vsbc_numpyro",
 ]
@@ -111,12 +119,14 @@ _HOMES = {
     "MissingExtraError": "vicheck.errors",
     "Model": "vicheck.model",
     "ModelError": "vicheck.errors",
+    "NotConvergedWarning": "vicheck.errors",
     "PsisResult": "vicheck.results.psis",
     "PsisStatus": "vicheck.results.psis",
     "Reference": "vicheck.results.reference",
     "Rescue": "vicheck.results.rescue",
     "StoreError": "vicheck.errors",
     "UndefinedKhatWarning": "vicheck.errors",
+    "UnreliableWarning": "vicheck.errors",
     "Verdict": "vicheck.results.verdict",
     "check": "vicheck.checking.run",
     "check_draws": "vicheck.checking.run",
@@ -136,11 +146,13 @@ _HOMES = {
     "from_stan": "vicheck.adapters.stan.models",
     "judge_psis": "vicheck.judging",
     "khat_of": "vicheck.stats.estimates",
+    "load": "vicheck.results.loading",
     "psis": "vicheck.stats.psis",
     "psis_khat": "vicheck.stats.psis",
     "read_stan_csv": "vicheck.adapters.stan.csv_files",
     "reference": "vicheck.nuts",
     "rescue": "vicheck.rescuing.run",
+    "rescue_fitter": "vicheck.rescuing.fitter",
     "vsbc": "vicheck.calibration.run",
     "vsbc_numpyro": "vicheck.calibration.svi",
 }

@@ -19,11 +19,13 @@ __all__ = [
     "LostWorkerWarning",
     "MissingExtraError",
     "ModelError",
+    "NotConvergedWarning",
     "NothingToShowError",
     "OtherMachineWarning",
     "StoreError",
     "UndefinedKhatWarning",
     "UnreadableError",
+    "UnreliableWarning",
     "described",
     "in_brief",
     "not_in_jax",
@@ -61,6 +63,14 @@ class CacheWarning(UserWarning):
 
 class LostWorkerWarning(UserWarning):
     """An executor has lost workers; what they were computing was computed again, the same."""
+
+
+class UnreliableWarning(UserWarning):
+    """Estimates or draws are taken out of a check whose verdict says not to rely on them."""
+
+
+class NotConvergedWarning(UnreliableWarning):
+    """The same, where it is the optimiser that has not found its optimum."""
 
 
 class HintedError(Exception):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -17,6 +17,7 @@ from jax import lax
 from vicheck.errors import ModelError
 from vicheck.runtime.compiling import compiled
 from vicheck.runtime.jax_settings import double_precision
+from vicheck.runtime.seeds import Seed, as_seed
 from vicheck.runtime.tracing import Traced, abstract_key, abstract_vector
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "double_precision",
     "is_finite",
     "labels",
+    "name_of",
     "ravel",
     "replicate_many",
     "simulate_many",
@@ -38,6 +40,7 @@ Data = dict[str, Any]
 Layout = tuple[tuple[str, tuple[int, ...]], ...]
 """Names and shapes of the parts of a flat vector, in order."""
 
+_NAMES_SHOWN = 12
 _BARE = "this model cannot simulate data: it is a bare log density"
 
 
@@ -165,6 +168,12 @@ class Model:
     data: Data
     missing: tuple[str, ...] = ()
     """Observed arguments that have no data yet."""
+    name: str = ""
+    """What it is called: the name of its function or file, for titles."""
+    dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names of the dimensions of its variables, where it has some, as models of PyMC have."""
+    coords: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Labels along these dimensions."""
 
     @property
     def dim(self) -> int:
@@ -180,8 +189,8 @@ class Model:
         count = "parameter" if self.dim == 1 else "parameters"
         missing = [f"{name} (missing)" for name in self.missing]
         in_shards = [f"{name} (in shards)" for name in self.program.elsewhere]
-        data = ", ".join([*self.data, *missing, *in_shards])
-        names = ", ".join(name for name, _ in self.program.layout)
+        data = _listed([*self.data, *missing, *in_shards])
+        names = _listed([name for name, _ in self.program.layout])
         return f"Model({self.dim} {count}: {names}; data: {data or 'none'})"
 
     def snapshot(self) -> Model:
@@ -246,7 +255,7 @@ class Model:
         with double_precision():
             return np.asarray(self.program.unconstrain(theta, self.data))
 
-    def simulate(self, seed: int = 0) -> tuple[np.ndarray, Data]:
+    def simulate(self, seed: Seed = 0) -> tuple[np.ndarray, Data]:
         """Draw parameters from the prior and data from the model given them.
 
         Returns
@@ -256,7 +265,9 @@ class Model:
         """
         self.program.require_simulation()
         with double_precision():
-            z, simulated = jax.device_get(simulate_many(self.program, np.array([seed]), self.data))
+            z, simulated = jax.device_get(
+                simulate_many(self.program, np.array([as_seed(seed)]), self.data)
+            )
         return z[0], self.data | jax.tree.map(lambda array: np.asarray(array[0]), simulated)
 
     def _as_rows(self, z: Any) -> np.ndarray:
@@ -274,6 +285,23 @@ class Model:
                 f"the model has no data for {', '.join(self.missing)}",
                 hint=f"pass data={{{example}}}, or say by observed= what is observed instead",
             )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names one after the other; of many the first, and how many more there are."""
+    more = len(names) - _NAMES_SHOWN
+    return ", ".join([*names[:_NAMES_SHOWN], *([f"and {more} more"] if more > 0 else [])])
+
+
+def name_of(function: Any) -> str:
+    """Return what a function is called, also one that is wrapped; nothing for a lambda."""
+    while not hasattr(function, "__name__"):
+        inner = getattr(function, "func", None) or getattr(function, "fn", None)
+        if inner is None:
+            return type(function).__name__
+        function = inner
+    name = str(function.__name__)
+    return "" if name == "<lambda>" else name
 
 
 def as_data(name: str, value: Any) -> Any:

@@ -31,7 +31,7 @@ def tree(posterior, stats):
 
 
 def test_what_a_check_writes_is_read_back():
-    again = vicheck.check(vicheck.from_arviz(checked().to_arviz()))
+    again = vicheck.check(vicheck.from_arviz(checked().to_arviz(resampled=False)))
     assert again.khat == checked().khat
     assert again.names == ("mu", "theta[0]", "theta[1]")
     np.testing.assert_array_equal(again.values, checked().values)
@@ -39,7 +39,7 @@ def test_what_a_check_writes_is_read_back():
 
 def test_a_missing_constant_stays_missing():
     draws = vicheck.Draws({"x": Z}, **STATS, unnormalized="it was lost", notes=("one", "two"))
-    again = vicheck.from_arviz(vicheck.check(draws).to_arviz())
+    again = vicheck.from_arviz(vicheck.check(draws).to_arviz(resampled=False))
     assert again.unnormalized == "it was lost"
     assert again.notes == ("one", "two")
     assert np.isnan(vicheck.check(again).divergences.elbo.value)
@@ -48,7 +48,7 @@ def test_a_missing_constant_stays_missing():
 
 def test_files_are_read_and_the_command_line_takes_them(tmp_path):
     path = tmp_path / "fit.nc"
-    checked().to_arviz().to_netcdf(path)
+    checked().to_arviz(resampled=False).to_netcdf(path)
     assert vicheck.check(vicheck.from_arviz(path)).khat == checked().khat
     done = call("check", path, "--json")
     assert done.stderr == ""
@@ -113,7 +113,7 @@ def test_a_file_that_is_something_else(tmp_path):
 @pytest.mark.slow
 def test_a_missing_library_is_named_and_not_the_file_blamed(tmp_path, monkeypatch):
     path = tmp_path / "fit.nc"
-    checked().to_arviz().to_netcdf(path)
+    checked().to_arviz(resampled=False).to_netcdf(path)
     monkeypatch.setattr("vicheck.adapters.arviz.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match="needs h5netcdf and h5py, which is not installed"):
         vicheck.from_arviz(path)

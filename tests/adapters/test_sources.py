@@ -17,14 +17,17 @@ CSV = Path(__file__).parents[1] / "reference" / "stan_csv" / "eight_schools_ncp_
 @pytest.fixture(scope="module")
 def tree():
     z = np.random.default_rng(1).normal(size=(500, 2))
-    return vicheck.check_draws(z, -(z**2).sum(axis=1), -(z**2).sum(axis=1) / 2).to_arviz()
+    checked = vicheck.check_draws(z, -(z**2).sum(axis=1), -(z**2).sum(axis=1) / 2)
+    return checked.to_arviz(resampled=False).to_datatree()
 
 
 def test_files_are_told_apart_by_their_names(tree, tmp_path):
     tree.to_netcdf(tmp_path / "fit.nc")
     assert draws_of(tmp_path / "fit.nc", None, None).num_draws == 500
     assert draws_of(str(CSV), None, None).values.keys() >= {"mu", "tau"}
-    with pytest.raises(InputFileError, match=r"its name must end in .csv, .nc, .zarr or .npz"):
+    with pytest.raises(
+        InputFileError, match=r"its name must end in .csv, .npz, .parquet, .nc, .zarr"
+    ):
         draws_of(tmp_path / "fit.txt", None, None)
     with pytest.raises(FileNotFoundError):
         draws_of(tmp_path / "absent.csv", None, None)

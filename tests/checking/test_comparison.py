@@ -54,7 +54,7 @@ def test_anything_that_can_be_checked_can_be_compared(schools, tmp_path):
             "draws": draws(0.6),
             "check": checked,
             "file": tmp_path / "saved.npz",
-            "arviz": checked.to_arviz(),
+            "arviz": checked.to_arviz(resampled=False),
         },
         num_draws=3000,
         seed=1,

@@ -1,33 +1,33 @@
 """The table of moments: its errors, and that the verdict promises no more than it allows."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import vicheck
 from tests.judging.situations import pooled
-from vicheck.checking.moments import errors_with_modes
+from vicheck.checking.moments import error_by_modes
 
 
-def table(*names):
-    return pd.DataFrame({"mcse": 0.01, "psis_sd": 2.0}, pd.Index(names))
+def errors(names, modes, spoilt):
+    by_modes = error_by_modes(names, np.full(len(names), 2.0), modes, np.array(spoilt), 0.7)
+    return np.hypot(0.01, by_modes)
 
 
 def test_errors_hold_what_other_modes_do():
     """A mode with 30% moves the mean of mu by 3 sds of the mixture, and that of other by none."""
-    found = errors_with_modes(table("mu", "other"), pooled(0.3), np.array([True, False]), 0.7)
+    found = errors(("mu", "other"), pooled(0.3), [True, False])
     sd = 2.0 * np.sqrt(1.0 + 100.0 * 0.3 * 0.7)
     np.testing.assert_allclose(found, [np.hypot(0.01, 3.0 * sd), 0.01])
 
 
 @pytest.mark.parametrize("modes", [None, pooled(0.3, khat=0.8), pooled(0.3, khat=np.nan)])
 def test_what_is_not_known_of_other_modes_is_an_infinite_error(modes):
-    found = errors_with_modes(table("mu", "other"), modes, np.array([True, False]), 0.7)
+    found = errors(("mu", "other"), modes, [True, False])
     assert found.tolist() == [np.inf, 0.01]
 
 
 def test_quantities_that_a_mixture_has_not_looked_at():
-    found = errors_with_modes(table("mu", "new"), pooled(0.0), np.array([False, True]), 0.7)
+    found = errors(("mu", "new"), pooled(0.0), [False, True])
     assert found.tolist() == [0.01, np.inf]
 
 

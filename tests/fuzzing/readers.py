@@ -212,7 +212,7 @@ def parquet(directory):
 
 
 def netcdf(directory):
-    trees = [check.to_arviz() for check in checks()]
+    trees = [check.to_arviz(resampled=False).to_datatree() for check in checks()]
     made = []
     for tree in trees:
         tree.to_netcdf(directory / "a.nc", engine="h5netcdf")

@@ -68,6 +68,7 @@ def screenings():
     )  # fmt: skip
     return {
         "": fine,
+        "swapped-densities": replace(fine, swapped=True, swapped_khat=1.4),
         "tied-draws": replace(fine, num_copies=900),
         "clipped-ratios": replace(fine, num_clipped=10),
         "dependent-draws": replace(fine, likeness=40.0),

@@ -9,7 +9,7 @@ from scipy.stats import genpareto
 import vicheck
 from tests.calibration.made import calibration
 from tests.plots.subjects import funnel_check, normal_check
-from vicheck.plots import khat_growth_data, khat_scale_data, pairs_data, tail_data, trace_data
+from vicheck.plots import khat_growth_data, khat_scale_data, pairs_data, solver_data, tail_data
 from vicheck.results.convergence import Convergence, GradientTest
 from vicheck.results.status import FitStatus
 
@@ -84,16 +84,16 @@ def test_growth_is_khat_of_the_first_draws():
 
 def test_the_gradient_is_traced_where_it_is_known_and_else_the_elbo():
     check = normal_check()
-    of_elbo = trace_data(with_trace(check, elbo=[-9.0, -3.0]))
+    of_elbo = solver_data(with_trace(check, elbo=[-9.0, -3.0]))
     assert (of_elbo.what, of_elbo.values.tolist()) == ("elbo", [-9.0, -3.0])
     assert of_elbo.steps.tolist() == [1.0, 2.0]
-    of_gradient = trace_data(with_trace(check, elbo=[-9.0], gradient=[2.0, 1e-4]))
+    of_gradient = solver_data(with_trace(check, elbo=[-9.0], gradient=[2.0, 1e-4]))
     assert (of_gradient.what, of_gradient.values.tolist()) == ("gradient", [2.0, 1e-4])
 
 
 def test_a_long_trace_is_shown_by_means_that_reach_its_end():
     elbo = np.arange(1001.0)
-    data = trace_data(with_trace(normal_check(), elbo=elbo.tolist()))
+    data = solver_data(with_trace(normal_check(), elbo=elbo.tolist()))
     assert data.block == 4
     assert data.values[-1] == elbo[-4:].mean()
     assert data.steps[-1] == np.mean([998, 999, 1000, 1001])
@@ -149,7 +149,7 @@ def test_whole_numbers_and_huge_ones_can_be_drawn():
 
 
 @pytest.mark.parametrize(
-    "data", [khat_growth_data, khat_scale_data, pairs_data, tail_data, trace_data]
+    "data", [khat_growth_data, khat_scale_data, pairs_data, tail_data, solver_data]
 )
 def test_anything_but_a_check_is_refused(data):
     with pytest.raises(TypeError, match=r"check must come from vicheck.check, got Calibration"):
@@ -161,7 +161,7 @@ def test_the_number_of_pairs_is_positive():
         pairs_data(normal_check(), 0)
 
 
-@pytest.mark.parametrize("data", [tail_data, trace_data])
+@pytest.mark.parametrize("data", [tail_data, solver_data])
 def test_what_is_not_there_is_an_error_that_says_so(data):
     with pytest.raises(ValueError, match=r"not estimated|without a trace"):
         data(constant_check())

@@ -7,12 +7,14 @@ from matplotlib.figure import Figure
 
 import vicheck
 from tests.calibration.made import calibration
+from tests.plots.rescues import made_rescue
 from tests.plots.subjects import funnel_check
 from tests.plots.test_check_data import with_trace
 from vicheck import plots
 
-CHECKS = ("khat_growth", "khat_scale", "pairs", "tail", "trace")
+CHECKS = ("khat_growth", "khat_scale", "pairs", "solver", "tail")
 CALIBRATIONS = ("datasets", "ecdf_difference", "histograms")
+RESCUES = ("rescue_trail",)
 
 
 @pytest.fixture(scope="module")
@@ -26,10 +28,12 @@ def some():
 
 
 def draw(name, check, some):
+    if name in RESCUES:
+        return getattr(plots, name)(made_rescue())
     return getattr(plots, name)(check if name in CHECKS else some)
 
 
-@pytest.mark.parametrize("name", [*CHECKS, *CALIBRATIONS])
+@pytest.mark.parametrize("name", [*CHECKS, *CALIBRATIONS, *RESCUES])
 def test_every_figure_has_its_numbers_and_names_its_axes(name, check, some):
     figure = draw(name, check, some)
     assert isinstance(figure, Figure)
@@ -40,7 +44,7 @@ def test_every_figure_has_its_numbers_and_names_its_axes(name, check, some):
     assert all(axes.get_ylabel() or not axes.get_yticks().size for axes in shown)
 
 
-@pytest.mark.parametrize("name", [*CHECKS, *CALIBRATIONS])
+@pytest.mark.parametrize("name", [*CHECKS, *CALIBRATIONS, *RESCUES])
 def test_a_figure_leaves_the_users_settings_alone(name, check, some):
     with mpl.rc_context({"font.size": 23.0, "axes.spines.top": True}):
         before = dict(mpl.rcParams)
@@ -48,11 +52,28 @@ def test_a_figure_leaves_the_users_settings_alone(name, check, some):
         assert dict(mpl.rcParams) == before
 
 
+@pytest.mark.parametrize("name", ["khat_growth", "khat_scale", "solver", "tail", "datasets"])
+def test_one_panel_can_be_drawn_into_another_figure(name, check, some):
+    figure = Figure()
+    left, right = figure.subplots(1, 2)
+    found = getattr(plots, name)(check if name in CHECKS else some, ax=right)
+    assert found is figure
+    assert right.get_xlabel()
+    assert right.has_data()
+    assert not left.has_data()
+
+
+@pytest.mark.parametrize("name", [*CHECKS, *CALIBRATIONS])
+def test_notebooks_show_figures_without_pyplot(name, check, some):
+    figure = draw(name, check, some)
+    assert figure._repr_png_().startswith(b"\x89PNG")
+
+
 def test_signs_and_units_are_on_the_axes(check, some):
     assert "Pr_q(quantity < truth)" in plots.histograms(some).axes[0].get_xlabel()
-    assert "in sds of q" in plots.trace(check).axes[0].get_ylabel()
+    assert "in sds of q" in plots.solver(check).axes[0].get_ylabel()
     of_elbo = with_trace(check, elbo=[-9e5, -4.0, -3.0])
-    assert "nats (higher is better)" in plots.trace(of_elbo).axes[0].get_ylabel()
+    assert "nats (higher is better)" in plots.solver(of_elbo).axes[0].get_ylabel()
     assert "log10" in plots.tail(check).axes[0].get_ylabel()
 
 

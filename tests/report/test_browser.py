@@ -25,7 +25,7 @@ from vicheck.report.tables import ROWS_SHOWN
 pytestmark = pytest.mark.slow
 
 LEVELS = {"good": "usable", "stan": "unreliable", "bad": "unreliable", "none": "none"}
-ALL = ("good", "bad", "vsbc", "both", "large", "nasty")
+ALL = ("good", "bad", "vsbc", "both", "large", "nasty", "rescue")
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_a_page_opens_with_its_verdict(browser, reports, kind):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("kind", [*LEVELS, "vsbc", "both"])
+@pytest.mark.parametrize("kind", [*LEVELS, "vsbc", "both", "rescue"])
 def test_every_text_can_be_read(browser, reports, kind, scheme):
     with opened(browser, reports[kind], color_scheme=scheme) as seen:
         found = contrasts(seen.page)
@@ -114,10 +114,39 @@ def test_a_table_is_sorted_by_keyboard(browser, reports):
     assert before != ascending
 
 
+def test_on_a_telephone_name_and_use_stay_in_sight(browser, reports):
+    with opened(browser, reports["good"], "narrow") as seen:
+        table = seen.page.locator("[data-table=quantities] .scroll")
+        cells = seen.page.locator("[data-table=quantities] tbody tr:first-child > *")
+        before = [cells.nth(place).bounding_box()["x"] for place in range(4)]
+        table.evaluate("element => { element.scrollLeft = 150; }")
+        after = [cells.nth(place).bounding_box()["x"] for place in range(4)]
+        heads = seen.page.locator("[data-table=quantities] thead th").all_inner_texts()
+        assert [head.split("\u2195")[0].strip() for head in heads[:3]] == [
+            "quantity", "mean by", "sd by",
+        ]  # fmt: skip
+        assert after[:3] == before[:3]
+        assert after[3] == before[3] - 150
+        assert all(place["x"] + place["width"] <= 400 for place in [cells.nth(2).bounding_box()])
+
+
+def test_texts_in_figures_are_as_large_as_those_of_the_page(browser, reports):
+    """Between 0.7 and 1.3 times its letters, on a screen and on a telephone."""
+    sizes = """() => [...document.querySelectorAll(".figures svg text")].map(
+        (text) => parseFloat(getComputedStyle(text).fontSize)
+            * Math.hypot(text.getScreenCTM().a, text.getScreenCTM().b))"""
+    for view in ("wide", "narrow"):
+        with opened(browser, reports["good"], view) as seen:
+            page = seen.page.evaluate("parseFloat(getComputedStyle(document.body).fontSize)")
+            found = seen.page.evaluate(sizes)
+            assert found
+            assert 0.7 * page < min(found) <= max(found) < 1.3 * page
+
+
 def test_numbers_are_sorted_as_numbers_with_the_largest_first(browser, reports):
     with opened(browser, reports["bad"]) as seen:
         page = seen.page
-        headings = page.locator("[data-table] thead th").all_text_contents()
+        headings = page.locator("[data-table=quantities] thead th").all_text_contents()
         index = headings.index("khat")
         assert tab_to(page, "khat")
         page.keyboard.press("Enter")

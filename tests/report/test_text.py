@@ -9,9 +9,19 @@ import pytest
 import vicheck
 from tests.calibration.made import calibration
 from tests.plots.subjects import funnel_check, normal_check
-from vicheck.report.text import ROWS_SHOWN, Column, Kind, Line, TextTable, _table, summary_of
+from vicheck.report.text import (
+    ROWS_SHOWN,
+    Column,
+    Kind,
+    Line,
+    TextTable,
+    _table,
+    summary_of,
+    verdict_lines,
+)
 from vicheck.results.convergence import PooledModes
 from vicheck.results.estimates import Measure, Predictive
+from vicheck.results.verdict import NextStep
 
 
 @pytest.fixture(scope="module")
@@ -76,12 +86,25 @@ def test_the_summary_of_a_check_is_what_print_shows(check):
     assert summary.verdict[1].text == check.verdict.sentence
     assert summary.verdict[-1] == Line(Kind.ADVICE, f"What to do: {check.verdict.hint}")
     assert summary.notes[-1] == Line(Kind.NOTE, "Read with care.")
-    assert summary.table.names == ("mu", "tau", "theta")
+    assert summary.table.names == tuple(check.worst_first.index)
+    assert summary.quantiles.names == summary.table.names
+    assert [column.heading for column in summary.quantiles.columns][:3] == [
+        "vi_q5", "psis_q5", "mcse_q5",
+    ]  # fmt: skip
     assert "is_mean" not in [column.heading for column in summary.table.columns]
     lines = str(check).splitlines()
     assert lines == str(summary).splitlines()
-    assert lines[-3:] == summary.table.lines()[-3:]
-    assert lines.count("") == 2
+    assert lines[-3:] == summary.quantiles.lines()[-3:]
+    assert lines.count("") == 3
+
+
+def test_a_line_of_code_follows_what_to_do():
+    steps = NextStep("think", "Thinks."), NextStep("draw", "Draws.", "check.resample(10)")
+    verdict = replace(normal_check().verdict, next_steps=steps)
+    *_, advice, code = verdict_lines(verdict)
+    assert advice.kind is Kind.ADVICE
+    assert code == Line(Kind.CODE, "  check.resample(10)")
+    assert verdict_lines(replace(verdict, next_steps=steps[:1]))[-1] == advice
 
 
 def test_the_finding_that_has_decided_is_not_repeated(check):

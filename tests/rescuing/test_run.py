@@ -1,13 +1,16 @@
 """Rescues of fits with known answers, and of what cannot be rescued."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
 import numpyro.distributions as dist
 import pytest
 
 import vicheck
 from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred
 from vicheck.rescuing import run as rescuing
+from vicheck.rescuing.candidate import NUM_SCREENED, Candidate
 from vicheck.rescuing.ladder import LADDER, Rung, ordered
 
 FEW = {"num_draws": 20_000}
@@ -135,7 +138,7 @@ def test_a_remedy_that_raises_is_a_row_of_the_trail(monkeypatch):
     monkeypatch.setattr(rescuing, "LADDER", (broken,))
     rescued = vicheck.rescue(vicheck.fit(correlated(2)), remedies=["adapt"], **FEW)
     assert not rescued.succeeded
-    assert rescued.trail["why"].iloc[-1] == "failed: RuntimeError: no such luck"
+    assert rescued.trail["why"].iloc[1] == "failed: RuntimeError: no such luck"
     assert rescued.sentence.startswith("Not rescued: khat")
 
 
@@ -203,3 +206,95 @@ def test_a_funnel_that_no_proposal_can_follow_is_never_called_rescued():
         vicheck.rescue(fit, remedies=remedies, seed=seed, num_draws=10_000) for seed in range(10)
     ]
     assert [each.succeeded for each in rescues] == [False] * 10
+
+
+@pytest.mark.slow
+def test_skewed_and_heavy_tailed_axes_are_bent():
+    """A product of t is no multivariate t: each axis needs a tail of its own."""
+
+    def log_density(x):
+        return dist.StudentT(5.0).log_prob(x[:5]).sum() + dist.Gumbel().log_prob(x[5:]).sum()
+
+    model = vicheck.from_log_density(log_density, np.zeros(8))
+    rescued = vicheck.rescue(vicheck.fit(model), remedies=["bend"], **FEW)
+    assert rescued.succeeded
+    assert rescued.check.khat < 0.5
+    assert rescued.fit.family == "bent"
+    expected = [(5 / 3) ** 0.5] * 5 + [np.pi / 6**0.5] * 3
+    np.testing.assert_allclose(rescued.moments["sd"], expected, rtol=0.1)
+
+
+def test_gradients_are_counted_apart_from_densities(of_correlated):
+    trail = of_correlated.trail
+    assert (trail["gradients"] <= trail["evaluations"]).all()
+    assert of_correlated.num_gradients == trail["gradients"].sum()
+    assert of_correlated.num_evaluations - of_correlated.num_gradients >= 20_000
+    last = of_correlated.check.chains
+    assert trail["gradients"].iloc[-1] > last.num_chains * last.num_gradients
+
+
+def test_a_hopeless_candidate_costs_few_draws_and_no_gradients(monkeypatch):
+    """It is screened, and only what is promising is judged by all draws and chains."""
+    model = correlated(2)
+    wrong = vicheck.fit(vicheck.from_log_density(lambda x: -8.0 * x @ x, np.zeros(2))).q
+    poor = hopeless_rung("adapt", Candidate(model, wrong))
+    monkeypatch.setattr(rescuing, "LADDER", (poor,))
+    rescued = vicheck.rescue(vicheck.fit(model), remedies=["adapt"], budget=1e6, num_draws=32_000)
+    row = rescued.trail.iloc[1]
+    assert (row["gradients"], row["evaluations"], row["level"]) == (0, NUM_SCREENED, "")
+    assert rescued.check.chains is not None  # what is left is judged in full
+
+
+def test_a_model_without_a_gradient_is_a_row_of_the_trail():
+    """Every remedy that needs a gradient says so, and none of them raises."""
+
+    def log_density(x):
+        shape = jax.ShapeDtypeStruct((), x.dtype)
+        return jax.pure_callback(
+            lambda z: -0.5 * np.sum(np.asarray(z) ** 2, axis=-1),
+            shape, x, vmap_method="expand_dims",
+        )  # fmt: skip
+
+    model = vicheck.from_log_density(log_density, np.zeros(2))
+    z = 0.3 * np.random.default_rng(1).normal(size=(4000, 2))
+    log_q = -0.5 * (z**2 / 0.09).sum(axis=1) - 2 * np.log(0.3) - np.log(2 * np.pi)
+    draws = vicheck.Draws({"x": z}, -0.5 * (z**2).sum(axis=1), log_q, model=model)
+    rescued = vicheck.rescue(draws, remedies=["richer-family", "mcmc"], **FEW)
+    assert not rescued.succeeded
+    assert rescued.trail["why"].iloc[1].startswith("failed: ")
+
+
+def test_a_model_that_cannot_simulate_is_rescued_all_the_same():
+    model = correlated(2)
+    with pytest.raises(Exception, match="simulat"):
+        vicheck.vsbc(model, num_datasets=4)
+    assert vicheck.rescue(vicheck.fit(model), remedies=["richer-family"], **FEW).succeeded
+
+
+@pytest.mark.slow
+def test_a_rescue_is_something_that_fits():
+    """So that its calibration can be tested; by mean field the sds are far too small."""
+    x = np.column_stack([np.ones(20), np.linspace(0.9, 1.1, 20)])
+
+    def line(x, y=None):
+        slope = numpyro.sample("slope", dist.Normal(0, 1).expand([2]).to_event(1))
+        numpyro.sample("y", dist.Normal(x @ slope, 0.5).to_event(1), obs=y)
+
+    model = vicheck.from_numpyro(line, x, y=x @ np.ones(2))
+    fitter = vicheck.rescue_fitter(model, ["richer-family"], num_draws=500, judged_by=4000)
+    drawn = fitter(model.data, 3)
+    assert drawn["slope"].shape == (500, 2)
+    precision = x.T @ x / 0.25 + np.eye(2)
+    sd = np.sqrt(np.diagonal(np.linalg.inv(precision)))
+    np.testing.assert_allclose(drawn["slope"].std(axis=0), sd, rtol=0.15)
+    calibration = vicheck.vsbc(model, num_datasets=8, fit=fitter, progress=False)
+    assert np.isfinite(calibration.probabilities).all()
+
+
+@pytest.mark.parametrize(
+    ("remedies", "message"),
+    [("adapt", "must be a list of names"), ([], "must be a list"), (["prayer"], "must be of")],
+)
+def test_a_fitter_needs_names_of_remedies(remedies, message):
+    with pytest.raises(ValueError, match=f"remedies {message}"):
+        vicheck.rescue_fitter(correlated(2), remedies)

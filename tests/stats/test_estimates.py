@@ -11,9 +11,9 @@ from vicheck.stats.estimates import (
     importance_log_weights,
     khat_of,
     plain_log_weights,
-    quantiles,
     truncated_log_weights,
 )
+from vicheck.stats.quantiles import quantiles
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,10 @@ import gc
 import math
 import re
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,17 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.draws import Draws
-from vicheck.errors import InputFileError, MissingExtraError, UnreadableError
+from vicheck.errors import ArgumentError, InputFileError, MissingExtraError, UnreadableError
 from vicheck.files.numpy_reader import explained, most_expanded
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["calibration_datatree", "from_arviz", "group_names", "to_datatree"]
+__all__ = ["as_installed", "calibration_datatree", "from_arviz", "group_names", "to_datatree"]
 
 _NEEDED = {".nc": ("h5netcdf", "h5py"), ".zarr": ("zarr",)}
 """What xarray reads files with; netCDF4 does as well."""
 
+_RESAMPLED = "draws of equal weight are not draws of q: write them by to_arviz(resampled=False)"
 _ELEMENT = re.compile(r"(?P<name>.+)\[(?P<index>\d+(?:, \d+)*)\]")
 
 
@@ -34,17 +37,70 @@ def to_datatree(
     draws: Mapping[str, NDArray[np.float64]],
     stats: Mapping[str, NDArray[np.float64]],
     attributes: Mapping[str, Any],
+    dims: Mapping[str, Sequence[str]] | None = None,
+    coords: Mapping[str, Sequence[Any]] | None = None,
 ) -> xr.DataTree:
-    """Return draws of one chain as ArviZ data: groups ``posterior`` and ``sample_stats``."""
+    """Return draws of one chain as ArviZ data: groups ``posterior`` and ``sample_stats``.
+
+    Raises
+    ------
+    ArgumentError
+        When names of dimensions, or labels along them, do not fit the draws.
+    """
     from arviz_base import from_dict
 
     groups = {
         "posterior": {name: array[None] for name, array in draws.items()},
         "sample_stats": {name: array[None] for name, array in stats.items()},
     }
-    tree = from_dict(groups)
+    named, labelled = _fitting(draws, dims or {}, coords or {})
+    tree = from_dict(groups, dims=named, coords=labelled)
     tree["posterior"].attrs.update(attributes)
     return tree
+
+
+def as_installed(tree: xr.DataTree) -> Any:
+    """Return ArviZ data as the ArviZ that is installed takes it: before 1.0, an InferenceData."""
+    try:
+        before = int(version("arviz").partition(".")[0]) < 1
+    except PackageNotFoundError:
+        return tree
+    if not before:
+        return tree
+    with warnings.catch_warnings():  # it announces version 1.0 when it is imported
+        warnings.simplefilter("ignore", FutureWarning)
+        from arviz import InferenceData
+    return InferenceData.from_datatree(tree)  # type: ignore[no-untyped-call]
+
+
+def _fitting(
+    draws: Mapping[str, NDArray[np.float64]],
+    dims: Mapping[str, Sequence[str]],
+    coords: Mapping[str, Sequence[Any]],
+) -> tuple[dict[str, list[str]], dict[str, list[Any]]]:
+    """Return dimensions and labels of the draws that there are, or raise what does not fit."""
+    named: dict[str, list[str]] = {}
+    sizes: dict[str, int] = {}
+    for name, given in dims.items():
+        if name not in draws:  # a quantity that was not asked for
+            continue
+        shape = draws[name].shape[1:]
+        if isinstance(given, str) or len(given) != len(shape):
+            raise ArgumentError(
+                "dims", f"must have {len(shape)} names for {name} of shape {shape}, got {given!r}"
+            )
+        named[name] = list(given)
+        for dim, size in zip(given, shape, strict=True):
+            if sizes.setdefault(dim, size) != size:
+                raise ArgumentError(
+                    "dims", f"has {dim!r} with {sizes[dim]} and with {size} entries"
+                )
+    for dim, size in sizes.items():
+        if dim in coords and len(coords[dim]) != size:
+            raise ArgumentError(
+                "coords", f"must have {size} labels for {dim!r}, got {len(coords[dim])}"
+            )
+    return named, {dim: list(labels) for dim, labels in coords.items() if dim in sizes}
 
 
 def from_arviz(data: Any) -> Draws:
@@ -55,7 +111,7 @@ def from_arviz(data: Any) -> Draws:
     data
         A DataTree or InferenceData, or the path of a file of one (``.nc`` or ``.zarr``): with a
         group ``posterior``, and ``log_p`` and ``log_q`` in ``sample_stats``, as
-        ``Check.to_arviz`` writes them. Chains are joined.
+        ``Check.to_arviz(resampled=False)`` writes them. Chains are joined.
 
     Returns
     -------
@@ -72,7 +128,7 @@ def from_arviz(data: Any) -> Draws:
     >>> import numpy as np
     >>> z = np.random.default_rng(1).normal(size=(1000, 2))
     >>> checked = vicheck.check_draws(z, log_p=-(z**2).sum(1), log_q=-(z**2).sum(1) / 2)
-    >>> vicheck.check(vicheck.from_arviz(checked.to_arviz())).khat == checked.khat
+    >>> vicheck.check(vicheck.from_arviz(checked.to_arviz(resampled=False))).khat == checked.khat
     True
     """
     if isinstance(data, str | Path):
@@ -152,7 +208,8 @@ def _from_groups(data: Any, where: str, most_bytes: float = math.inf) -> Draws:
         if name not in stats:
             raise InputFileError(
                 f"{where} has no {name} in sample_stats, where the log densities of the draws "
-                f"belong; it has: {', '.join(stats) or 'nothing'}"
+                f"belong; it has: {', '.join(stats) or 'nothing'}",
+                hint=_RESAMPLED if "lp" in stats else "",
             )
     sizes = {name: len(array) for name, array in {**draws, **stats}.items()}
     if len(set(sizes.values())) != 1:

@@ -19,6 +19,7 @@ from vicheck.model import (
     Program,
     as_data,
     double_precision,
+    name_of,
     ravel,
     unravel,
 )
@@ -62,7 +63,7 @@ def from_log_density(
         raise ModelError("example holds no parameters")
     arrays = {name: as_data(name, value) for name, value in (data or {}).items()}
     program.check_data(arrays)
-    return Model(program, arrays)
+    return Model(program, arrays, name=name_of(log_density))
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,6 @@ def refuse_unsuitable(
     num_draws: Any,
     chunk_size: Any,
     time_limit: Any,
-    seed: Any,
     fit: Any,
     posterior: bool,
     executor: Any,
@@ -80,7 +79,6 @@ def refuse_unsuitable(
         ("num_datasets", num_datasets, 1),
         ("num_draws", num_draws, 1),
         ("chunk_size", 1 if chunk_size is None else chunk_size, 1),
-        ("seed", seed, 0),
     ):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             raise ArgumentError(name, f"must be an integer from {least} on, got {value!r}")
@@ -139,8 +137,8 @@ def plan_fits(
     chosen = make_solver(solver, options)
     if isinstance(chosen, Deterministic):
         chosen.first_draws(kind, model.dim)
-    richer = richer_than(family, model.dim) or None
-    return OwnFits(family, rank, solver, options, given, richer, kind.has_marginals)
+    richer = richer_than(kind.name, model.dim) or None
+    return OwnFits(kind.name, rank, solver, options, given, richer, kind.has_marginals)
 
 
 def choose_chunk_size(

@@ -64,6 +64,7 @@ def check_given(
         names=names,
         psis=smoothed,
         khat_growth=khat_growth(log_ratios, smoothed).to_dict(),
+        convergence=draws.convergence,
         pooled=pooled,
         modes=search,
         chains=short,
@@ -78,6 +79,8 @@ def check_given(
             versions=versions_of("numpy", "scipy"),
         ),
         seconds=time.perf_counter() - start,
+        dims={} if draws.model is None else dict(draws.model.dims),
+        coords={} if draws.model is None else dict(draws.model.coords),
         model=draws.model,
         q=draws.q,
     )

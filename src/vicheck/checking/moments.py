@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLUMNS",
-    "errors_with_modes",
+    "error_by_modes",
     "moments_table",
     "unknown_moments",
     "with_use",
@@ -73,21 +74,24 @@ def moments_table(
     return pd.DataFrame(ordered, pd.Index(names))
 
 
-def errors_with_modes(
-    table: pd.DataFrame, pooled: PooledModes | None, spoilt: NDArray[np.bool_], threshold: float
+def error_by_modes(
+    names: Sequence[str],
+    psis_sd: Floats,
+    pooled: PooledModes | None,
+    spoilt: NDArray[np.bool_],
+    threshold: float,
 ) -> Floats:
-    """Return the errors of the weighted means with what other modes do to them.
+    """Return what other modes add to the errors of weighted estimates.
 
     That is not chance, and the mixture of all modes knows it; where its khat is not below the
     threshold, or there is none, errors of what other modes may spoil are infinite.
     """
-    errors = table["mcse"].to_numpy()
-    unknown = np.where(spoilt, np.inf, errors)
+    unknown = np.where(spoilt, np.inf, 0.0)
     if pooled is None or not pooled.khat < threshold:
         return unknown
     moved = dict(zip(pooled.names, pooled.shift * np.exp(pooled.growth), strict=True))
-    by_modes = np.array([moved.get(name, np.nan) for name in table.index]) * table["psis_sd"]
-    return np.where(np.isnan(by_modes), unknown, np.hypot(errors, by_modes))
+    by_modes = np.array([moved.get(name, np.nan) for name in names]) * psis_sd
+    return np.where(np.isnan(by_modes), unknown, np.abs(by_modes))
 
 
 def without_weightless(log_ratios: Floats) -> Floats:

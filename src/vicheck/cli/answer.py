@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
 import typer
 from rich.text import Text
 
-from vicheck.cli.failures import EX_IOERR, EXIT_CODES, fail, fail_to_write
+from vicheck.cli.failures import EX_IOERR, EX_USAGE, EXIT_CODES, fail, fail_to_write
 from vicheck.cli.printing import Paragraph, summary_paragraphs, write, write_json
+from vicheck.errors import ArgumentError
+from vicheck.results.archive import require_own_suffix
 
 if TYPE_CHECKING:
     from vicheck.results.calibration import Calibration
     from vicheck.results.check import Check
     from vicheck.results.explanation import Explanation
 
-__all__ = ["Report", "Save", "answer", "command_line", "require_places"]
+__all__ = ["Report", "Save", "answer", "command_line", "require_places", "why_lines"]
 
 Report = Annotated[
     str | None, typer.Option(metavar="FILE", help="Write a report, a page of HTML, to this file.")
@@ -31,9 +33,14 @@ Save = Annotated[
 T = TypeVar("T", "Check", "Calibration")
 
 
-def require_places(*paths: str | None) -> None:
-    """End at once when a file could not be written later."""
-    for path in filter(None, paths):
+def require_places(*paths: str | None, saved: str | None = None) -> None:
+    """End at once when a file could not be written later, or must not be saved by this name."""
+    if saved is not None:
+        try:
+            require_own_suffix(saved)
+        except ArgumentError as error:
+            fail(error.sentence_with("--save"), EX_USAGE, error.hint)
+    for path in filter(None, (*paths, saved)):
         directory = Path(path).parent
         if Path(path).is_dir():
             hint = f"give the name of a file, such as {Path(path) / 'result'}"
@@ -72,12 +79,12 @@ def answer(
 
         write(summary_paragraphs(summary_of(result)))
         if explanation is not None:
-            write(_why(explanation))
+            write(why_lines(explanation))
         write([Text(), Text(f"Report: {report}", no_wrap=True)] if report else [])
     raise typer.Exit(EXIT_CODES[result.verdict.level])
 
 
-def _why(explanation: Explanation) -> list[Text | Paragraph]:
+def why_lines(explanation: Explanation) -> list[Text | Paragraph]:
     """Return an explanation for people."""
     causes = [Paragraph(Text(line), 3) for line in str(explanation).splitlines()]
     return [Text(), Text("Why:"), *causes]

@@ -9,6 +9,7 @@ noise, for checks and for calibrations.
 from vicheck.evaluation.chunks import (
     evaluate_in_chunks,
     log_densities,
+    log_p_at,
     rows_in_chunks,
     unconstrained,
     values_at,
@@ -49,6 +50,7 @@ __all__ = [
     "evaluate_in_chunks",
     "kept_draws",
     "log_densities",
+    "log_p_at",
     "rows_in_chunks",
     "unconstrained",
     "values_at",

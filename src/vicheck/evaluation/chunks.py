@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.errors import described, not_in_jax
-from vicheck.evaluation.sizes import SEPARATE_CHUNKS, chunk_size
+from vicheck.evaluation.sizes import FEWEST, SEPARATE_CHUNKS, chunk_size
 from vicheck.model import Data, Program
 from vicheck.quantities import Quantities
 from vicheck.runtime.compiling import compiled
 from vicheck.runtime.interrupts import check_interrupt
 from vicheck.runtime.jax_settings import double_precision
+from vicheck.runtime.progress import advance
+from vicheck.runtime.tally import count
 
 __all__ = [
     "Rows",
@@ -75,6 +77,7 @@ def one_ahead(
     waiting = None
     for index in range(first, stop):
         check_interrupt()
+        advance(index - first, stop - first)
         noise = draw(index)
         if waiting is not None:
             yield waiting
@@ -211,6 +214,25 @@ def values_at(program: Program, quantities: Quantities, z: Floats, data: Data) -
 def _values_at(what: tuple[Program, Quantities], z: Any, data: Data) -> jax.Array:
     program, quantities = what
     return jax.vmap(lambda one: quantities.at(program, None, one, data))(z)
+
+
+def log_p_at(program: Program, z: Floats, data: Data) -> Floats:
+    """Return the log density of a program, without its gradient, at points, shape ``(n, d)``."""
+    count(densities=len(z))
+    size = min(FEWEST, chunk_size(FEWEST, program.dim))
+    (found,), _ = evaluate_in_chunks(
+        rows_in_chunks(z, len(z), size),
+        lambda rows, _: ((_log_p_at(program, rows, data),), ()),
+        len(z),
+        size,
+        0,
+    )
+    return np.asarray(found, np.float64)
+
+
+@compiled("log_density")
+def _log_p_at(program: Program, z: Any, data: Data) -> jax.Array:
+    return jax.vmap(program.log_density, (0, None))(z, data)
 
 
 def unconstrained(program: Program, theta: Mapping[str, Any], data: Data) -> Floats:

@@ -12,6 +12,7 @@ from vicheck.judging.estimates import (
 )
 from vicheck.judging.fits import judge_check, spoilt_by_modes
 from vicheck.judging.psis import judge_psis
+from vicheck.judging.quantiles import choose_quantile
 from vicheck.judging.wording import show
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "ORDER",
     "Witnesses",
     "choose_mean",
+    "choose_quantile",
     "choose_sd",
     "evidence_of_estimates",
     "judge_calibration",

@@ -16,7 +16,7 @@ from vicheck.plots.calibration_data import (
     ecdf_difference_data,
     histograms_data,
 )
-from vicheck.plots.style import COLORS, INK, MUTED, blank_figure, grid_figure, styled
+from vicheck.plots.style import COLORS, INK, MUTED, grid_figure, panel, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,10 +86,10 @@ def draw_ecdf_differences(data: Sequence[EcdfDifference]) -> Figure:
 
 
 @styled
-def datasets(calibration: Calibration) -> Figure:
+def datasets(calibration: Calibration, *, ax: Axes | None = None) -> Figure:
     """Draw the khat of each simulated dataset's fit, in order, with the threshold."""
     data = datasets_data(calibration)
-    figure, axes = blank_figure()
+    figure, axes = panel(ax)
     share = (np.arange(data.khat.size) + 0.5) / max(1, data.khat.size)
     axes.plot(share, data.khat, color=COLORS["vi"], linewidth=2.0, label="khat, sorted")
     axes.axhline(

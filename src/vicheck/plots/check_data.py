@@ -30,8 +30,8 @@ __all__ = [
     "khat_scale_data",
     "pairs_data",
     "require_check",
+    "solver_data",
     "tail_data",
-    "trace_data",
 ]
 
 Floats = NDArray[np.float64]
@@ -179,7 +179,7 @@ class Trace:
     """How many estimates of the ELBO each value is the mean of."""
 
 
-def trace_data(check: Check) -> Trace:
+def solver_data(check: Check) -> Trace:
     """Return the gradient after each round of the deterministic solver, or else the ELBO.
 
     Its ELBO would mislead: it falls when the draws it is computed on are doubled.

@@ -15,16 +15,16 @@ from vicheck.plots.check_data import (
     khat_growth_data,
     khat_scale_data,
     pairs_data,
+    solver_data,
     tail_data,
-    trace_data,
 )
 from vicheck.plots.style import (
     COLORS,
     INK,
     MUTED,
-    blank_figure,
     grid_figure,
     log_scale,
+    panel,
     styled,
 )
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from vicheck.results.check import Check
 
-__all__ = ["draw_khat_growth", "draw_pairs", "khat_growth", "khat_scale", "pairs", "tail", "trace"]
+__all__ = ["draw_khat_growth", "draw_pairs", "khat_growth", "khat_scale", "pairs", "solver", "tail"]
 
 _LEFT, _RIGHT = -0.3, 1.5
 """Ends of the scale of khat; what lies beyond is pointed to."""
@@ -44,15 +44,14 @@ _SHADES = {"good": 0.06, "usable": 0.16, "not reliable": 0.3}
 
 
 @styled
-def khat_scale(check: Check) -> Figure:
-    """Draw khat with its 90% interval on the scale of the paper's bands."""
+def khat_scale(check: Check, *, ax: Axes | None = None) -> Figure:
+    """Draw khat with its 90% interval on the scale of the paper's bands; into ``ax`` if given."""
     data = khat_scale_data(check)
-    figure, panels = grid_figure(1, 1, 5.4, 1.25)
-    axes: Axes = panels[0, 0]
+    figure, axes = panel(ax, 4.6, 1.1)
     for name, begin, end in data.bands:
         low, high = max(begin, _LEFT), min(end, _RIGHT)
         axes.axvspan(low, high, color=MUTED, alpha=_SHADES[name], linewidth=0)
-        axes.text(0.5 * (low + high), 0.08, name, ha="center", color=INK, fontsize=9)
+        axes.text(0.5 * (low + high), 0.08, name, ha="center", color=INK, fontsize=9.5)
     if data.threshold > _LEFT:  # that of a single draw is minus infinity
         axes.axvline(data.threshold, color=INK, linestyle="--", linewidth=1.2)
         axes.text(
@@ -78,30 +77,33 @@ def khat_scale(check: Check) -> Figure:
 
 
 @styled
-def tail(check: Check) -> Figure:
-    """Draw the largest ratios, the generalised Pareto distribution fitted to them, the weights."""
+def tail(check: Check, *, ax: Axes | None = None) -> Figure:
+    """Draw the largest ratios, the generalised Pareto distribution fitted to them, the weights.
+
+    Into ``ax`` if given, like all figures of one panel.
+    """
     data = tail_data(check)
-    figure, axes = blank_figure()
+    figure, axes = panel(ax)
     axes.plot(data.share, data.log_ratios, "o", color=COLORS["soft"], markersize=5, label="ratios")
     axes.plot(data.share, data.log_fitted, color=COLORS["vi"],
               label=f"fitted tail, khat {data.khat:.2f}")  # fmt: skip
     axes.plot(data.share, data.log_smoothed, ".", color=COLORS["psis"], label="smoothed weights")
     log_scale(axes.xaxis)
     axes.set_xlabel("share of draws with a larger ratio")
-    axes.set_ylabel("log10 of ratio p/q over its mean")
+    axes.set_ylabel("log10 of p/q over its mean")
     axes.legend(loc="best")
     return figure
 
 
-def khat_growth(check: Check) -> Figure:
+def khat_growth(check: Check, *, ax: Axes | None = None) -> Figure:
     """Draw khat against the number of draws, with its 90% interval and the threshold."""
-    return draw_khat_growth(khat_growth_data(check))
+    return draw_khat_growth(khat_growth_data(check), ax)
 
 
 @styled
-def draw_khat_growth(data: KhatGrowth) -> Figure:
+def draw_khat_growth(data: KhatGrowth, ax: Axes | None = None) -> Figure:
     """Draw khats that were computed before."""
-    figure, axes = blank_figure()
+    figure, axes = panel(ax)
     axes.fill_between(data.num_draws, data.low, data.high, color=COLORS["vi"], alpha=0.25,
                       linewidth=0, label="90% interval")  # fmt: skip
     axes.plot(data.num_draws, data.khat, "o-", color=COLORS["vi"], label="khat")
@@ -117,12 +119,12 @@ def draw_khat_growth(data: KhatGrowth) -> Figure:
 
 
 @styled
-def trace(check: Check) -> Figure:
+def solver(check: Check, *, ax: Axes | None = None) -> Figure:
     """Draw the progress of the solver: the gradient, or the ELBO where only that is known."""
     from matplotlib.ticker import MaxNLocator
 
-    data = trace_data(check)
-    figure, axes = blank_figure()
+    data = solver_data(check)
+    figure, axes = panel(ax)
     line = "o-" if len(data.steps) <= 40 else "-"
     axes.plot(data.steps, data.values, line, color=COLORS["vi"], markersize=4)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -152,7 +154,7 @@ def pairs(check: Check, num_pairs: int = 3) -> Figure:
 @styled
 def draw_pairs(data: Sequence[Pair]) -> Figure:
     """Draw pairs that were computed before."""
-    figure, panels = grid_figure(len(data), 2, 4.6, 2.2 * len(data))
+    figure, panels = grid_figure(len(data), 2, 4.0, 1.95 * len(data))
     for row, pair in zip(panels, data, strict=True):
         _draw_cloud(row[0], pair.q, pair, "q", COLORS["vi"])
         _draw_cloud(row[1], pair.reweighted, pair, "reweighted", COLORS["psis"])

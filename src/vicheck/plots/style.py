@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import io
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec, cast
 
 import matplotlib as mpl
 
@@ -18,9 +19,9 @@ __all__ = [
     "INK",
     "MUTED",
     "STYLE",
-    "blank_figure",
     "grid_figure",
     "log_scale",
+    "panel",
     "styled",
 ]
 
@@ -61,10 +62,14 @@ _OF_PAGES = {
     "ytick.labelcolor": INK,
     "figure.facecolor": "white",
     "axes.facecolor": "none",
+    "font.size": 10.5,  # a page shows figures at about their size
+    "axes.titlesize": 10.5,
+    "legend.fontsize": 9.5,
     "text.parse_math": False,  # a name may hold a dollar sign
 }
-_WIDTH = 4.6
-_DECADES = 100.0
+_WIDTH = 4.0
+_NOTEBOOK_DPI = 110
+_DECADES = 30.0
 
 _P = ParamSpec("_P")
 
@@ -80,18 +85,34 @@ def styled(draw: Callable[_P, Figure]) -> Callable[_P, Figure]:
     return drawn
 
 
-def blank_figure(height: float = 2.7) -> tuple[Figure, Axes]:
-    """Return a figure with one panel."""
-    figure, axes = grid_figure(1, 1, _WIDTH, height)
+def panel(
+    ax: Axes | None = None, width: float = _WIDTH, height: float = 2.35
+) -> tuple[Figure, Axes]:
+    """Return a new figure with one panel, or a panel that is given with its figure."""
+    if ax is not None:
+        return cast("Figure", ax.get_figure(root=True)), ax
+    figure, axes = grid_figure(1, 1, width, height)
     return figure, axes[0, 0]
 
 
 def grid_figure(rows: int, columns: int, width: float, height: float) -> tuple[Figure, Any]:
     """Return a figure of a size in inches and its panels, shape ``(rows, columns)``."""
+    figure = _kind_of_figure()(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+@functools.cache
+def _kind_of_figure() -> type[Figure]:
+    """Return figures that notebooks show, although pyplot does not know them."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False)
+    class NotebookFigure(Figure):
+        def _repr_png_(self) -> bytes:
+            content = io.BytesIO()
+            self.savefig(content, format="png", dpi=_NOTEBOOK_DPI)
+            return content.getvalue()
+
+    return NotebookFigure
 
 
 def log_scale(axis: Axis) -> None:

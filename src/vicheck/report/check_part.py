@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from vicheck.errors import NothingToShowError
-from vicheck.plots.check_data import Pair, khat_growth_data, pairs_data, trace_data
-from vicheck.plots.checks import draw_khat_growth, draw_pairs, khat_scale, tail, trace
+from vicheck.plots.check_data import Pair, khat_growth_data, pairs_data, solver_data
+from vicheck.plots.checks import draw_khat_growth, draw_pairs, khat_scale, solver, tail
 from vicheck.report.figures import Picture, picture_of
-from vicheck.report.tables import MOST_BYTES, chains_rows, divergence_rows, moments_table, show
+from vicheck.report.tables import (
+    MOST_BYTES,
+    chains_rows,
+    divergence_rows,
+    moments_table,
+    quantiles_table,
+    show,
+)
 from vicheck.report.text import chains_in_a_line
 from vicheck.report.why_part import why_part
 
@@ -26,6 +33,9 @@ _PAIRS = (
     "weights are truncated, so that no draw hides the others; a larger dot was drawn more often."
 )
 
+_MOST_QUANTILES = 1000
+"""Quantities whose quantiles are on a page, the worst first: each takes a sort of its draws."""
+
 _DRIFT = (
     "Where a few steps of MCMC lead from the draws: drift is the mean at the ends minus that at "
     "the starts, in sds of the ends, and a lower bound of the error. A nested R-hat of 1 says that "
@@ -37,14 +47,16 @@ _DRIFT = (
 def check_part(check: Check, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
     """Return all that a page shows of a check."""
     pairs, trouble = _pairs(check)
+    quantiles = check.quantiles(quantities=list(check.worst_first.index[:_MOST_QUANTILES]))
     return {
         "verdict": check.verdict,
         "findings": check.verdict.others,
         "scale": scale_picture(check),
         "notes": [*check.notes, *_predictive(check)],
         "why": _why(check),
-        "pictures": [_tail_picture(check), _growth_picture(check), _trace_picture(check)],
-        "table": moments_table(check.worst_first, most_bytes),
+        "pictures": [_tail_picture(check), _growth_picture(check), _solver_picture(check)],
+        "table": moments_table(check.worst_first, 2 * most_bytes // 3),
+        "quantiles": quantiles_table(quantiles, len(check.names), most_bytes // 3),
         "others": _others(check),
         "chains": _chains(check),
         "pairs": [_pair_picture(pair) for pair in pairs],
@@ -98,7 +110,7 @@ def _growth_picture(check: Check) -> Picture:
     )
 
 
-def _trace_picture(check: Check) -> Picture:
+def _solver_picture(check: Check) -> Picture:
     on_solver = [one for one in check.findings if one.code in check.verdict.converged.because]
     if check.convergence is None:
         caption = "The progress of the fit, as far as its ELBO was kept."
@@ -106,7 +118,7 @@ def _trace_picture(check: Check) -> Picture:
         sentences = (one.sentence for one in on_solver[:1])
         caption = " ".join(["The progress of the solver.", *sentences])
     try:
-        values = trace_data(check)
+        values = solver_data(check)
         alternative = (
             f"The {'gradient' if values.what == 'gradient' else 'ELBO'} as the solver proceeded: "
             f"{show(values.values[0]) or 'undefined'} at first, "
@@ -114,12 +126,13 @@ def _trace_picture(check: Check) -> Picture:
         )
     except NothingToShowError:
         alternative = ""
-    return picture_of(partial(trace, check), alternative, caption)
+    return picture_of(partial(solver, check), alternative, caption)
 
 
 def _why(check: Check) -> dict[str, Any] | None:
     """Return the causes where something is wrong."""
-    if check.verdict.level not in ("usable", "unreliable"):
+    without_draws = check.conclusions is not None and not len(check.values)
+    if without_draws or check.verdict.level not in ("usable", "unreliable"):
         return None
     return why_part(check.explain())
 

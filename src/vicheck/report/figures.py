@@ -82,5 +82,5 @@ def as_inline_svg(figure: Figure, alternative: str) -> Markup:
     text = re.sub(r' id="[a-z0-9]+_\d+"', "", text)  # which nothing refers to
     text = re.sub(r'style="[^"]*"', _with_variables, text)
     width = figure.get_size_inches()[0]
-    head = f'role="img" style="max-width: {1.25 * width:.2f}in" aria-label="{escape(alternative)}"'
+    head = f'role="img" style="max-width: {1.1 * width:.2f}in" aria-label="{escape(alternative)}"'
     return Markup(plain_lines(re.sub(r"\s*\n\s*", "\n", text.replace("@", head, 1))))

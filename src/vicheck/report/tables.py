@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -22,9 +22,11 @@ __all__ = [
     "Table",
     "calibration_table",
     "chains_rows",
+    "changes_table",
     "direction_in_words",
     "divergence_rows",
     "moments_table",
+    "quantiles_table",
     "show",
     "show_to",
 ]
@@ -103,6 +105,8 @@ def show_to(number: Any, error: Any) -> str | None:
 
 
 _MOMENTS = {
+    "use_mean": Column("mean by", "which estimate of the mean to use", "text"),
+    "use_sd": Column("sd by", "which estimate of the standard deviation to use", "text"),
     "vi_mean": Column("VI mean", "mean of q", "largest"),
     "vi_sd": Column("VI sd", "standard deviation of q", "largest"),
     "psis_mean": Column("PSIS mean", "mean by smoothed weights", "largest"),
@@ -110,8 +114,6 @@ _MOMENTS = {
     "shift": Column("shift", "PSIS minus VI mean, in posterior sds", "size"),
     "mcse": Column("MCSE", "Monte Carlo standard error of the PSIS mean", "largest"),
     "khat": Column("khat", "governs the error of this quantity's PSIS mean", "largest"),
-    "use_mean": Column("mean by", "which estimate of the mean to use", "text"),
-    "use_sd": Column("sd by", "which estimate of the standard deviation to use", "text"),
 }
 _RESPONSE = {
     "lr_sd": Column("LR sd", "standard deviation by linear response, to first order", "largest"),
@@ -143,7 +145,18 @@ _TESTS = {
     "p_adjusted": Column("adjusted p", "by Holm's method", "smallest"),
     "ks_p_value": Column("paper's KS p", "rejects twice as often as it claims", "smallest"),
 }
-_USE = {"vi": "VI", "psis": "PSIS", "neither": "neither"}
+_CHANGES = {
+    "before_mean": Column(
+        "mean before", "of the approximation that the rescue began with", "largest"
+    ),
+    "before_sd": Column("sd before", "of the same", "largest"),
+    "mean": Column("mean now", "what to report", "largest"),
+    "sd": Column("sd now", "what to report", "largest"),
+    "mcse": Column("MCSE", "Monte Carlo standard error of the mean", "largest"),
+    "change": Column("change", "of the mean, in sds of now", "size"),
+    "source": Column("by", "where mean and sd come from", "text"),
+}
+_USE = {"vi": "VI", "psis": "PSIS", "nuts": "NUTS", "neither": "neither"}
 
 
 _WHICH = ("use_mean", "use_sd")
@@ -169,6 +182,33 @@ def moments_table(moments: pd.DataFrame, most_bytes: int = MOST_BYTES) -> Table:
     return _table("quantities", moments.index, columns, texts, most_bytes)
 
 
+def quantiles_table(quantiles: pd.DataFrame, total: int, most_bytes: int = MOST_BYTES) -> Table:
+    """Lay out quantiles of a check, those of the worst quantities first, of which there are more.
+
+    Weighted ones have their Monte Carlo errors beside them.
+    """
+    labels = [name.removeprefix("vi_q") for name in quantiles if name.startswith("vi_q")]
+    columns: dict[str, Column] = {}
+    texts: dict[str, list[str | None]] = {}
+    for label in labels:
+        use, plain_, weighted, error = (
+            f"{part}_q{label}" for part in ("use", "vi", "psis", "mcse")
+        )
+        columns[use] = Column(f"{label}% by", "", "text")
+        columns[plain_] = Column(f"VI {label}%", "", "largest")
+        columns[weighted] = Column(f"PSIS {label}%", "", "largest")
+        numbers = zip(quantiles[plain_], quantiles[weighted], quantiles[error], strict=True)
+        rows = [(show_to(one, e), show_to(other, e), show(e)) for one, other, e in numbers]
+        texts[use] = [_USE[each] for each in quantiles[use]]
+        texts[plain_] = [one for one, _, _ in rows]
+        texts[weighted] = [
+            None if other is None else f"{other} \N{PLUS-MINUS SIGN} {e or 'unknown'}"
+            for _, other, e in rows
+        ]
+    table = _table("quantiles", quantiles.index, columns, texts, most_bytes)
+    return replace(table, total=total)
+
+
 def calibration_table(tests: pd.DataFrame, most_bytes: int = MOST_BYTES) -> Table:
     """Lay out the tests of a calibration, which come worst first."""
     texts: dict[str, list[str | None]] = {
@@ -182,6 +222,17 @@ def calibration_table(tests: pd.DataFrame, most_bytes: int = MOST_BYTES) -> Tabl
         for low, high in zip(tests["bias_low"], tests["bias_high"], strict=True)
     ]
     return _table("tests", tests.index, _TESTS, texts, most_bytes)
+
+
+def changes_table(changes: pd.DataFrame, most_bytes: int = MOST_BYTES) -> Table:
+    """Lay out what a rescue has changed, the largest change first."""
+    texts: dict[str, list[str | None]] = {
+        name: [show(number) for number in changes[name]] for name in _CHANGES if name != "source"
+    }
+    both = zip(changes["mean"], changes["mcse"], strict=True)
+    texts["mean"] = [show_to(number, error) for number, error in both]
+    texts["source"] = [_USE[each] for each in changes["source"]]
+    return _table("changes", changes.index, _CHANGES, texts, most_bytes)
 
 
 def chains_rows(table: pd.DataFrame) -> list[list[str]]:

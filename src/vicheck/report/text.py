@@ -57,6 +57,7 @@ class Kind(StrEnum):
     VERDICT = "verdict"
     FINDING = "finding"
     ADVICE = "advice"
+    CODE = "code"
     NOTE = "note"
 
 
@@ -144,9 +145,18 @@ class Summary:
     table: TextTable
     more: str
     """The line about the rows that are left out, if there are any."""
+    quantiles: TextTable | None = None
+    """Of a check: those of the same rows."""
+
+    @property
+    def tables(self) -> tuple[TextTable, ...]:
+        """All tables."""
+        return (self.table,) if self.quantiles is None else (self.table, self.quantiles)
 
     def __str__(self) -> str:
-        lines = [*map(str, self.verdict), "", *map(str, self.notes), "", *self.table.lines()]
+        lines = [*map(str, self.verdict), "", *map(str, self.notes)]
+        for table in self.tables:
+            lines += ["", *table.lines()]
         return "\n".join([*lines, self.more] if self.more else lines)
 
 
@@ -172,6 +182,7 @@ def verdict_lines(verdict: Verdict, title: str = "") -> tuple[Line, ...]:
             for finding in verdict.others
         ),
         advice_line(verdict),
+        *([Line(Kind.CODE, plain(f"  {verdict.code}"))] if verdict.code else []),
     )
 
 
@@ -181,11 +192,17 @@ def advice_line(verdict: Verdict) -> Line:
 
 
 def _summary_of_check(check: Check) -> Summary:
+    worst = check.worst_first
+    quantiles = check.quantiles(quantities=list(worst.index[:ROWS_SHOWN]))
+    numbers = [name for name in quantiles if not name.startswith("use")]
+    table, more = _table(worst.drop(columns=[*_LEFT_OUT], errors="ignore"), ".moments")
     return Summary(
         check.verdict.level,
         verdict_lines(check.verdict, check.title),
         tuple(Line(Kind.NOTE, plain(text)) for text in _notes_on_check(check)),
-        *_table(check.moments.drop(columns=[*_LEFT_OUT], errors="ignore"), ".moments"),
+        table,
+        more,
+        _table(quantiles[numbers], ".quantiles()")[0],
     )
 
 

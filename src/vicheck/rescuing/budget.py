@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 
 from vicheck.errors import ArgumentError
+from vicheck.runtime.tally import Tally
 
 __all__ = ["Budget", "budget_for"]
 
@@ -17,17 +18,12 @@ _LEAST_EVALUATIONS = 4_000_000
 
 @dataclass
 class Budget:
-    """Counts what has been used."""
+    """What may be used, and a count of what has been."""
 
     seconds: float
     evaluations: float
-    used: int = 0
-    """Evaluations so far, with a gradient or without."""
+    used: Tally = field(default_factory=Tally)
     begun: float = field(default_factory=time.perf_counter)
-
-    def spend(self, evaluations: int) -> None:
-        """Count evaluations."""
-        self.used += int(evaluations)
 
     @property
     def elapsed(self) -> float:
@@ -37,7 +33,7 @@ class Budget:
     @property
     def is_used_up(self) -> bool:
         """Whether nothing further may be begun."""
-        return self.elapsed >= self.seconds or self.used >= self.evaluations
+        return self.elapsed >= self.seconds or self.used.evaluations >= self.evaluations
 
 
 def budget_for(seconds: float | None, fit_seconds: float, fit_evaluations: int) -> Budget:

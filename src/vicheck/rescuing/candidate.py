@@ -11,15 +11,32 @@ from vicheck.checking.run import check
 from vicheck.draws import Approximation, Draws
 from vicheck.evaluation import evaluate_draws_of
 from vicheck.model import Model, double_precision
-from vicheck.quantities import Spec, reported_quantities
+from vicheck.quantities import Quantities, Spec, reported_quantities
 from vicheck.results.check import Check
 from vicheck.results.fit import Fit
+from vicheck.results.psis import PsisResult
+from vicheck.stats.tail_lengths import judged_psis
 from vicheck.vi.families.family import Family
 
-__all__ = ["NUM_CHAINS", "NUM_DRAWS", "Candidate", "Proposal", "judged"]
+__all__ = [
+    "NUM_DRAWS",
+    "NUM_SCREENED",
+    "Candidate",
+    "Proposal",
+    "judged",
+    "num_chains",
+    "screened",
+]
 
-NUM_DRAWS, NUM_CHAINS = 100_000, 400
-"""Fresh draws and short chains that a candidate is judged by, unless more are asked for."""
+NUM_DRAWS = 32_000
+"""Fresh draws that a candidate is judged by, unless more are asked for."""
+NUM_SCREENED = 8000
+"""Draws by which it is decided whether a candidate is worth that."""
+_CHAINS, _CHAINS_OF_ADAPTED = 128, 256
+"""Short chains from a fit, and from what was adapted to draws: that may have settled where its
+draws happened to be, and chains are what can tell."""
+_STREAM = 71
+"""Added to seeds of screening, so that no judgement uses its draws."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +50,8 @@ class Candidate:
     """Where a solver has found it."""
     code: tuple[str, ...] = ()
     """Lines of Python that make the model, where it is not the user's own."""
+    adapted: bool = False
+    """Whether its location and shape come from weighted draws."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,14 +82,31 @@ class Proposal(Approximation):
         return self.q
 
 
+def screened(candidate: Candidate, num_draws: int, seed: int) -> PsisResult:
+    """Return the PSIS of a few draws of a candidate, without quantities, gradients or chains."""
+    assert candidate.q is not None
+    with double_precision():
+        model = candidate.model.snapshot()
+        drawn = evaluate_draws_of(model, candidate.q, Quantities(), num_draws, seed + _STREAM)
+    with np.errstate(invalid="ignore"):
+        ratios = drawn.log_p - drawn.log_q
+    return judged_psis(np.where(np.isnan(ratios), -np.inf, ratios))
+
+
+def num_chains(candidate: Candidate) -> int:
+    """Return how many short chains a candidate is judged by."""
+    return _CHAINS_OF_ADAPTED if candidate.adapted else _CHAINS
+
+
 def judged(
     candidate: Candidate, title: str, quantities: Spec | None, num_draws: int, seed: int
 ) -> Check:
     """Check a candidate on draws that it has never seen, with short chains and a search."""
+    chains = num_chains(candidate)
     if candidate.fit is not None:
         return check(
-            candidate.fit, num_draws=num_draws, quantities=quantities, seed=seed, chains=NUM_CHAINS
+            candidate.fit, num_draws=num_draws, quantities=quantities, seed=seed, chains=chains
         )
     assert candidate.q is not None
     draws = Proposal(candidate.model, candidate.q, title).draws(num_draws, seed)
-    return check_given(draws, quantities, chains=NUM_CHAINS, num_starts=None, seed=seed)
+    return check_given(draws, quantities, chains=chains, num_starts=None, seed=seed)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from vicheck.evaluation import unconstrained
 from vicheck.model import Model, double_precision
+from vicheck.rescuing.bending import MOST_BENT, bent
 from vicheck.rescuing.budget import Budget
 from vicheck.rescuing.candidate import Candidate
 from vicheck.rescuing.proposals import (
@@ -38,10 +39,13 @@ _PLACE_DRAWS = 2000
 
 @dataclass(frozen=True, eq=False)
 class Patient:
-    """What a remedy finds: the best candidate so far, and its check."""
+    """What a remedy finds: the most promising candidate so far, and what is known of it."""
 
     candidate: Candidate
+    khat: float
+    """Of the candidate, on fresh draws, if only a few of them."""
     check: Check
+    """Of the candidate or, where it was not worth one, of an earlier one."""
     budget: Budget
     seed: int
 
@@ -92,6 +96,8 @@ def ordered(ladder: Sequence[Rung], causes: Sequence[str]) -> list[Rung]:
 def _converge(patient: Patient) -> Candidate | str:
     """Fit the same family to its optimum, with more draws where it was fitted so before."""
     known = patient.check.convergence
+    if isinstance(patient.candidate.q, Students):
+        return "what was built from draws has nothing to optimise"
     if known is not None and known.solver == "deterministic" and not patient.findings & _UNSETTLED:
         return "the fit has converged"
     family = known.family if known is not None and known.family else "mean_field"
@@ -103,8 +109,8 @@ def _converge(patient: Patient) -> Candidate | str:
 
 def _richer_family(patient: Patient) -> Candidate | str:
     """Fit a normal with correlations."""
-    known = patient.check.convergence
-    family = known.family if known is not None and known.family else "mean_field"
+    fitted = patient.candidate.fit
+    family = fitted.family if fitted is not None else "mean_field"
     richer = richer_than(family, patient.model.dim)
     if richer in ("", family):
         return f"there is no family of normals richer than {family}"
@@ -118,7 +124,6 @@ def _reparametrise(patient: Patient) -> Candidate | str:
     if not location_scale_sites(patient.model):
         return "the model has no location-scale site whose parameters are unknown"
     learned = learn_degrees(patient.model, seed=patient.seed)
-    patient.budget.spend(learned.num_evaluations)
     return Candidate(learned.model, learned.fit.q, learned.fit, tuple(learned.code.splitlines()))
 
 
@@ -127,8 +132,8 @@ def _heavier_tails(patient: Patient) -> Candidate | str:
     start = _start(patient)
     if isinstance(start, str):
         return start
-    steering = Steering(patient.model, patient.seed, patient.budget)
-    return _proposed(patient, heavier(steering, start, split(steering, start)))
+    steering = Steering(patient.model, patient.seed)
+    return _proposed(patient, heavier(steering, start, split(steering, start)), adapted=False)
 
 
 def _adapt(patient: Patient) -> Candidate | str:
@@ -136,7 +141,7 @@ def _adapt(patient: Patient) -> Candidate | str:
     start = _start(patient)
     if isinstance(start, str):
         return start
-    steering = Steering(patient.model, patient.seed, patient.budget)
+    steering = Steering(patient.model, patient.seed)
     moved, _ = matched(steering, start)
     return _proposed(patient, heavier(steering, moved, split(steering, moved)))
 
@@ -146,8 +151,15 @@ def _mix(patient: Patient) -> Candidate | str:
     start = _start(patient)
     if isinstance(start, str):
         return start
-    steering = Steering(patient.model, patient.seed, patient.budget)
+    steering = Steering(patient.model, patient.seed)
     return _proposed(patient, mixed(steering, *matched(steering, start)))
+
+
+def _bend(patient: Patient) -> Candidate | str:
+    """Fit a normal that is bent: skewed, heavy-tailed, with widths that depend on other axes."""
+    if patient.model.dim > MOST_BENT:
+        return f"{patient.model.dim} parameters are too many for a bent normal ({MOST_BENT})"
+    return bent(patient.candidate, patient.seed)
 
 
 def _cover_modes(patient: Patient) -> Candidate | str:
@@ -165,7 +177,7 @@ def _cover_modes(patient: Patient) -> Candidate | str:
     mixture = parts[0]
     for count, part in enumerate(parts[1:], start=2):
         mixture = mixture.beside(part, 1.0 / count)
-    steering = Steering(patient.model, patient.seed, patient.budget)
+    steering = Steering(patient.model, patient.seed)
     return _proposed(patient, _balanced(steering, mixture))
 
 
@@ -188,12 +200,13 @@ _UNSETTLED = frozenset(
 
 def _fitted(patient: Patient, family: str, **options: object) -> Candidate:
     found = fit(patient.model, family=family, seed=patient.seed, **options)  # type: ignore[arg-type]
-    patient.budget.spend(found.solution.num_evaluations)
     return Candidate(patient.model, found.q, found, patient.candidate.code)
 
 
-def _proposed(patient: Patient, mixture: TMixture) -> Candidate:
-    return Candidate(patient.model, Students.made_of(**vars(mixture)), None, patient.candidate.code)
+def _proposed(patient: Patient, mixture: TMixture, adapted: bool = True) -> Candidate:
+    """Return a proposal as a candidate; a t around a fit is adapted to draws if that fit was."""
+    q, before = Students.made_of(**vars(mixture)), patient.candidate
+    return Candidate(patient.model, q, None, before.code, adapted or before.adapted)
 
 
 def _start(patient: Patient) -> TMixture | str:
@@ -211,8 +224,9 @@ LADDER: tuple[Rung, ...] = (
     Rung("cover-modes", frozenset({"mode"}), _cover_modes),
     Rung("reparametrise", frozenset({"funnel"}), _reparametrise),
     Rung("richer-family", frozenset({"correlation", "scale"}), _richer_family),
-    Rung("heavier-tails", frozenset({"heavy-tails", "skewness"}), _heavier_tails),
+    Rung("heavier-tails", frozenset(), _heavier_tails),
     Rung("adapt", frozenset(), _adapt),
+    Rung("bend", frozenset({"heavy-tails", "skewness"}), _bend),
     Rung("mixture", frozenset(), _mix),
 )
 """In the order in which they are tried where no cause says otherwise."""

@@ -47,7 +47,7 @@ _NARROWEST, _LARGEST = 0.4, 4.0
 
 def num_steering(dim: int) -> int:
     """Return how many draws a look takes."""
-    return max(4000, 100 * dim)
+    return max(4000, 400 * dim)
 
 
 def t_around(mean: Floats, covariance: Floats, df: float = _DF) -> TMixture:

@@ -10,6 +10,7 @@ from vicheck.model import double_precision
 from vicheck.nuts import reference
 from vicheck.rescuing.ladder import Patient
 from vicheck.results.reference import Reference
+from vicheck.runtime.tally import count
 from vicheck.vi.density import Density
 
 __all__ = ["sampled"]
@@ -47,7 +48,7 @@ def sampled(patient: Patient) -> Reference | str:
             seed=patient.seed,
             target_accept=target_accept,
         )
-        patient.budget.spend(found.num_gradients)
+        count(gradients=found.num_gradients)
         if not found.num_divergent or patient.budget.is_used_up:
             break
     return found
@@ -69,7 +70,6 @@ def _seconds_expected(patient: Patient) -> float:
         begun = time.perf_counter()
         density(lane, z)
         seconds = (time.perf_counter() - begun) / _TIMED
-    patient.budget.spend(2 * _TIMED)
     transitions = _NUM_CHAINS * (_NUM_DRAWS + _NUM_WARMUP)
     return (seconds + _STEP_SECONDS) * transitions * _STEPS_EXPECTED
 

@@ -8,12 +8,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.evaluation import log_p_at
 from vicheck.model import Model, double_precision
-from vicheck.rescuing.budget import Budget
 from vicheck.results.psis import PsisResult
 from vicheck.stats.psis import psis_quietly
 from vicheck.stats.t_mixtures import TMixture
-from vicheck.vi.density import Density
 
 __all__ = ["Look", "Steering"]
 
@@ -72,15 +71,12 @@ class Look:
 
 
 class Steering:
-    """Log densities of one model at draws of proposals, counted."""
+    """Log densities of one model at draws of proposals, without gradients."""
 
-    def __init__(self, model: Model, seed: int, budget: Budget) -> None:
+    def __init__(self, model: Model, seed: int) -> None:
         self.rng = np.random.default_rng((seed, 18))
         self.dim = model.dim
-        self._budget = budget
-        with double_precision():
-            now = model.snapshot()
-            self._density = Density(now.program, now.data, {})
+        self._now = model.snapshot()
 
     def look(self, proposal: TMixture, num_draws: int) -> Look:
         """Draw from a proposal."""
@@ -89,9 +85,8 @@ class Steering:
 
     def log_p(self, z: Floats) -> Floats:
         """Return log densities at the rows of z; minus infinity where they are no numbers."""
-        self._budget.spend(len(z))
         with double_precision():
-            values = self._density(np.zeros(1, np.intp), z[None])[0][0]
+            values = log_p_at(self._now.program, z, self._now.data)
         return np.where(np.isnan(values), -np.inf, values)
 
 

@@ -21,7 +21,7 @@ from zipfile import ZipFile, ZipInfo
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vicheck.errors import InputFileError, UnreadableError
+from vicheck.errors import ArgumentError, InputFileError, UnreadableError
 from vicheck.files.durable import whole_file
 from vicheck.files.json_reader import parse_json
 from vicheck.files.numpy_reader import NpzFile
@@ -32,6 +32,7 @@ __all__ = [
     "Arrays",
     "decode_arrays",
     "encode_arrays",
+    "require_own_suffix",
     "result_kind",
 ]
 
@@ -44,6 +45,12 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 _DESCRIPTION = "description.json"
 _COMMENT = b"vicheck sha256 "
 _DIGITS = 64
+_FOREIGN = (
+    ".arrow", ".csv", ".feather", ".h5", ".hdf5", ".htm", ".html", ".joblib", ".json", ".jsonl",
+    ".mat", ".nc", ".npy", ".parquet", ".pickle", ".pkl", ".pt", ".py", ".rda", ".rdata", ".rds",
+    ".stan", ".tsv", ".txt", ".xlsx", ".yaml", ".yml", ".zarr", ".zip",
+)  # fmt: skip
+"""How names of files of other programs end."""
 _PLAIN = re.compile(r"\|b1|\|[iu]1|<[iu][248]|<f[248]|<U[1-9]\d*")
 
 
@@ -108,6 +115,7 @@ class ArchiveFormat(Generic[R]):
 
     def save(self, path: str | Path, description: R, arrays: Mapping[str, ArrayLike]) -> None:
         """Write a result to a file; an old one stays until the new one is complete."""
+        require_own_suffix(path)
         entries = {"kind": self.kind, "format": self.version, **description.to_dict()}
         content = encode_arrays(arrays, entries)
         with whole_file(Path(path)) as file:
@@ -142,6 +150,24 @@ class ArchiveFormat(Generic[R]):
                 f"{path} is not a {self.kind} that this version of vicheck has saved",
                 hint=str(error),
             ) from error
+
+
+def require_own_suffix(path: str | Path, argument: str = "path") -> None:
+    """Raise for a file that would pass for one of another program's.
+
+    Raises
+    ------
+    ArgumentError
+        For names that end in ``.nc``, ``.csv``, ``.pkl``, ``.json`` and the like.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix in _FOREIGN:
+        raise ArgumentError(
+            argument,
+            f"must not end in {suffix}, which is a format of other programs, got {str(path)!r}",
+            hint=f"results are .npz files: {Path(path).with_suffix('.npz')}"
+            + (", and to_arviz() has a method to_netcdf" if suffix == ".nc" else ""),
+        )
 
 
 _OLD_HINT = "an earlier version wrote it otherwise: save the result again with this one"

@@ -264,7 +264,7 @@ class Calibration:
             {"verdict": str(self.verdict), "kind": self.settings.kind},
         )
 
-    def report(self, path: str | Path, *, check: Check | None = None) -> Path:
+    def report(self, path: str | Path, *, check: Check | None = None, title: str = "") -> Path:
         """Write all of it as one page of HTML that needs nothing else, and return its path.
 
         Parameters
@@ -273,10 +273,12 @@ class Calibration:
             The file; one that is there is replaced when the new one is complete.
         check
             What `vicheck.check` has found for the observed data, to be shown on the same page.
+        title
+            The heading of the page; by default that of the result.
         """
         from vicheck.report.page import write_report
 
-        return write_report(path, check=check, calibration=self)
+        return write_report(path, check=check, calibration=self, title=title)
 
     def with_command(self, command: str) -> Self:
         """Return the same calibration with the command line that made it, for its report."""

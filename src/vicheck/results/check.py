@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.results.chains import ShortChains
-from vicheck.results.check_archive import RECORDS, load_fields, save_fields
+from vicheck.results.check_archive import RECORDS, load_fields
+from vicheck.results.check_outputs import CheckOutputs
+from vicheck.results.conclusions import Conclusions, table_of
 from vicheck.results.convergence import Convergence, PooledModes
 from vicheck.results.estimates import Divergences, Measure, Predictive
 from vicheck.results.explanation import Explanation
@@ -24,11 +26,9 @@ from vicheck.results.verdict import Finding, Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
-    import xarray as xr
 
     from vicheck.draws import Approximation
     from vicheck.model import Model
-    from vicheck.results.calibration import Calibration
     from vicheck.vi.families.family import Family
 
 __all__ = ["Check"]
@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Check:
+class Check(CheckOutputs):
     """What a check of an approximation has found; ``print`` gives a summary."""
 
     log_p: Floats
@@ -81,6 +81,12 @@ class Check:
     same bits."""
     command: str = ""
     """The command line that made it."""
+    dims: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names of the dimensions of quantities, where the model has some, as PyMC's have."""
+    coords: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Labels along these dimensions."""
+    conclusions: Conclusions | None = None
+    """Of a check that was saved without its draws, or with fewer digits: what followed from all."""
     model: Model | None = None
     """The model with its data, where it is known. Neither this nor ``q`` is saved."""
     q: Family | Approximation | None = None
@@ -103,6 +109,8 @@ class Check:
         """The findings and their summary; ``str`` gives the sentence."""
         from vicheck.judging import evidence_of_estimates
 
+        if self.conclusions is not None:
+            return self.conclusions.verdict
         judged = self._judged_by_ratios
         if judged.level not in ("good", "usable") or not len(self.values):
             return judged
@@ -146,7 +154,7 @@ class Check:
         """Whether the draws are independent, each its own, and the densities exact."""
         from vicheck.stats.screening import screen_draws
 
-        return screen_draws(self.log_p, self.log_q, self.values)
+        return screen_draws(self.log_p, self.log_q, self.values, may_be_swapped=self.q is None)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -187,6 +195,8 @@ class Check:
         (`Fit.linear_response`), NaN where the fit is not at an optimum. Computed when first asked
         for.
         """
+        if self.conclusions is not None:
+            return table_of(self.conclusions.moments, self.names)
         if not len(self.values):
             from vicheck.checking.moments import unknown_moments
 
@@ -203,7 +213,7 @@ class Check:
     @cached_property
     def _estimates(self) -> pd.DataFrame:
         """The table of moments without what a reference adds to it."""
-        from vicheck.checking.moments import errors_with_modes, moments_table, with_use
+        from vicheck.checking.moments import error_by_modes, moments_table, with_use
         from vicheck.judging import spoilt_by_modes
 
         log_ratios = self.log_ratios[: len(self.values)]
@@ -211,7 +221,10 @@ class Check:
         spoilt = spoilt_by_modes(self.names, self.pooled, self.modes, self.psis.threshold)
         if np.isnan(self.kept_log_weights).any():  # the density is not a number somewhere
             spoilt[:] = True
-        table["mcse"] = errors_with_modes(table, self.pooled, spoilt, self.psis.threshold)
+        by_modes = error_by_modes(
+            self.names, table["psis_sd"].to_numpy(), self.pooled, spoilt, self.psis.threshold
+        )
+        table["mcse"] = np.hypot(table["mcse"], by_modes)
         weights_work = self._judged_by_ratios.weights_work.value == "yes"
         growth_error = np.full(len(self.names), np.nan)
         if self.chains is not None:  # who else would contradict the weights?
@@ -257,6 +270,10 @@ class Check:
         Where model and q are known, some thousand draws are made with gradients, always the same;
         otherwise draws and log ratios must do, and the notes say so.
         """
+        if self.conclusions is not None:
+            from vicheck.checking.handing_over import require_draws
+
+            require_draws(self)
         return self._explanation
 
     @cached_property
@@ -265,86 +282,9 @@ class Check:
 
         return explain_check(self)
 
-    def resample(self, num_draws: int, *, replace: bool = True, seed: int = 0) -> dict[str, Floats]:
-        """Draw from the posterior, as far as the smoothed weights can: draws of equal weight.
-
-        Parameters
-        ----------
-        num_draws
-            How many; without replacement at most those with a positive weight.
-        replace
-            Without replacement no draw comes twice; the result is then closer to q.
-        seed
-            The same seed gives the same draws.
-
-        Raises
-        ------
-        ValueError
-            When the weights are undefined, or too few draws have any.
-        """
-        if not len(self.values):
-            raise ValueError("there is nothing to draw from: no draws were kept")
-        log_weights = self.kept_log_weights
-        if np.isnan(log_weights).any():
-            raise ValueError(f"the draws have no weights: {self.psis.message}")
-        with np.errstate(under="ignore"):
-            weights = np.exp(log_weights)
-        weights /= weights.sum()
-        positive = int(np.count_nonzero(weights))
-        if num_draws < 1 or (not replace and num_draws > positive):
-            raise ValueError(
-                f"num_draws must lie between 1 and {positive} without replacement, got {num_draws}"
-            )
-        rng = np.random.default_rng(seed)
-        rows = rng.choice(len(weights), size=num_draws, replace=replace, p=weights)
-        return {name: array[rows] for name, array in self.draws.items()}
-
-    def to_arviz(self) -> xr.DataTree:
-        """Return the draws as ArviZ data, with ``log_p``, ``log_q`` and ``log_weights`` kept.
-
-        The group ``posterior`` holds the draws of q, unweighted; ``sample_stats`` the rest.
-        """
-        from vicheck.adapters.arviz import to_datatree
-
-        size = len(self.values)
-        stats = {
-            "log_p": self.log_p[:size],
-            "log_q": self.log_q[:size],
-            "log_weights": self.kept_log_weights,
-        }
-        attributes = {
-            "khat": self.khat,
-            "verdict": str(self.verdict),
-            "title": self.title,
-            "notes": "\n".join(self.notes),
-            "unnormalized": self.unnormalized,
-        }
-        return to_datatree(self.draws, stats, attributes)
-
-    def report(self, path: str | Path, *, calibration: Calibration | None = None) -> Path:
-        """Write all of it as one page of HTML that needs nothing else, and return its path.
-
-        Parameters
-        ----------
-        path
-            The file; one that is there is replaced when the new one is complete.
-        calibration
-            What `vicheck.vsbc` has found for the same model, to be shown on the same page.
-        """
-        from vicheck.report.page import write_report
-
-        return write_report(path, check=self, calibration=calibration)
-
     def with_command(self, command: str) -> Self:
         """Return the same check with the command line that made it, for its report."""
         return replace(self, command=command)
-
-    def save(self, path: str | Path) -> None:
-        """Write everything to one file (``.npz``), which `Check.load` reads back.
-
-        The same content gives the same bits; an old file stays until the new one is complete.
-        """
-        save_fields(path, self)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -376,6 +316,7 @@ class Check:
             "verdict": self.verdict.to_dict(),
             "divergences": self.divergences.to_dict(),
             "moments": self.moments.to_dict(orient="index"),
+            "quantiles": self.quantiles().to_dict(orient="index"),
         } | {
             name: None if record is None else record.to_dict()
             for name, record in ((name, getattr(self, name)) for name in RECORDS)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.errors import ArgumentError, UnreliableWarning
 from vicheck.results.archive import ArchiveFormat, Arrays
 from vicheck.results.chains import ShortChains
+from vicheck.results.conclusions import Conclusions, columns_of
 from vicheck.results.convergence import Convergence, PooledModes
 from vicheck.results.estimates import Predictive
 from vicheck.results.modes import ModeSearch
@@ -44,18 +47,41 @@ class _Description(Record):
     predictive: Predictive | None
     provenance: Provenance | None
     chains: ShortChains | None = None
+    dims: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    coords: dict[str, tuple[str | int | float, ...]] = field(default_factory=dict)
+    conclusions: Conclusions | None = None
 
 
 _FORMAT = ArchiveFormat("check", 3, _Description)
 
 
-def save_fields(path: str | Path, check: Any) -> None:
-    """Write a check to a file, whole or not at all."""
-    described = _Description(
-        **{each.name: getattr(check, each.name) for each in fields(_Description)}
-    )
+def save_fields(path: str | Path, check: Any, *, draws: bool, dtype: str) -> None:
+    """Write a check to a file, whole or not at all.
+
+    A file without the draws, or with fewer digits of them, holds what follows from all of them.
+    """
+    if str(dtype) not in ("float64", "float32"):
+        raise ArgumentError("dtype", f"must be 'float64' or 'float32', got {dtype!r}")
+    named = {each.name: getattr(check, each.name) for each in fields(_Description)}
+    if named["conclusions"] is None and not (draws and dtype == "float64"):
+        named["conclusions"] = _conclusions_of(check)
+    named["coords"] = {dim: tuple(map(_plain, labels)) for dim, labels in check.coords.items()}
     arrays = {name: np.asarray(getattr(check, name), np.float64) for name in _DIMS}
-    _FORMAT.save(path, described, arrays)
+    arrays["values"] = arrays["values"][: None if draws else 0].astype(dtype)
+    _FORMAT.save(path, _Description(**named), arrays)
+
+
+def _conclusions_of(check: Any) -> Conclusions:
+    with warnings.catch_warnings():  # a file keeps the verdict beside the numbers
+        warnings.simplefilter("ignore", UnreliableWarning)
+        tables = (check.moments, check.quantiles(), check.summary())
+    return Conclusions(check.verdict, *map(columns_of, tables))
+
+
+def _plain(label: Any) -> str | int | float:
+    """Return a label as JSON can hold it: a date becomes text."""
+    value = label.item() if isinstance(label, np.generic) else label
+    return value if type(value) in (str, int, float) else str(label)
 
 
 def load_fields(path: str | Path) -> dict[str, Any]:
@@ -71,12 +97,19 @@ def load_fields(path: str | Path) -> dict[str, Any]:
 
 def _fields_of(description: _Description, arrays: Arrays) -> dict[str, Any]:
     _require_fitting(description, arrays)
-    return {each.name: getattr(description, each.name) for each in fields(description)} | arrays
+    doubled = {name: np.asarray(array, np.float64) for name, array in arrays.items()}
+    return {each.name: getattr(description, each.name) for each in fields(description)} | doubled
 
 
 def _require_fitting(description: _Description, arrays: Arrays) -> None:
     """Raise `ValueError` unless the arrays are those of one check and fit their description."""
-    dims = {name: array.ndim for name, array in arrays.items() if array.dtype == np.float64}
+    short = description.conclusions
+    kinds = ("float64",) if short is None else ("float64", "float32")  # of the draws
+    dims = {
+        name: array.ndim
+        for name, array in arrays.items()
+        if array.dtype.name in (kinds if name == "values" else kinds[:1])
+    }
     if dims != _DIMS or len(arrays) != len(_DIMS):
         raise ValueError(f"it must have the arrays {', '.join(_DIMS)}, got {', '.join(arrays)}")
     log_p, log_q, values = arrays["log_p"], arrays["log_q"], arrays["values"]
@@ -88,6 +121,12 @@ def _require_fitting(description: _Description, arrays: Arrays) -> None:
         raise ValueError("two of its quantities have the same name")
     if any(size < 1 for size in description.khat_growth):
         raise ValueError("its khat_growth is that of no draws")
+    _require_fitting_records(description)
+    if short is not None and not short.fit(description.names):
+        raise ValueError("its tables are not those of its quantities")
+
+
+def _require_fitting_records(description: _Description) -> None:
     if description.pooled is not None:
         masses, locations = description.pooled.masses, description.pooled.locations
         if masses.ndim != 1 or locations.ndim != 2 or not 0 < len(masses) == len(locations):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from vicheck.results.record import Record
 
 __all__ = ["Divergences", "Estimate", "Measure", "Predictive", "QuantileEstimate"]
@@ -43,6 +45,18 @@ class Measure(Record):
     caution: str = ""
     """Why the error may be larger than it says."""
 
+    def __float__(self) -> float:
+        return float(self.value)
+
+    @property
+    def in_brief(self) -> str:
+        """The number and its error, without a word."""
+        error = "" if np.isnan(self.mcse) else f" +- {self.mcse:.2g}"
+        return f"{self.value:.4g}{error}"
+
+    def __repr__(self) -> str:
+        return f"Measure({self})"
+
     def __str__(self) -> str:
         if self.reason:
             return f"{self.value:.4g} ({self.reason})"
@@ -64,6 +78,12 @@ class Divergences(Record):
     """E_q (p / q)^2 - 1."""
     renyi: dict[float, Measure]
     """D_alpha(p || q) by order alpha."""
+
+    def __repr__(self) -> str:
+        names = ("elbo", "log_evidence", "kl_q_p", "kl_p_q", "chi_square")
+        parts = [f"{name}={getattr(self, name).in_brief}" for name in names]
+        orders = ", ".join(f"{order:g}: {each.in_brief}" for order, each in self.renyi.items())
+        return f"Divergences({', '.join(parts)}, renyi={{{orders}}})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -9,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from vicheck.errors import NotConvergedWarning
 from vicheck.results.modes import ModeSearch
 from vicheck.results.record import Floats
 from vicheck.results.status import FitStatus
 from vicheck.runtime.jax_settings import double_precision
+from vicheck.runtime.seeds import Seed, as_seed
 
 if TYPE_CHECKING:
     from vicheck.model import Model
@@ -31,7 +34,7 @@ class Optimum:
     elbo: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution:
     """A member of the family, and how the solver got there."""
 
@@ -61,6 +64,10 @@ class Solution:
     settings: dict[str, float] = field(default_factory=dict)
     """What the solver chose itself, such as Stan's step size."""
 
+    def __repr__(self) -> str:
+        q = type(self.q).__name__
+        return f"Solution({q}, {self.status.name}, ELBO {self.elbo:.2f}, {len(self.others)} others)"
+
 
 @dataclass(frozen=True, eq=False)
 class Fit:
@@ -77,6 +84,8 @@ class Fit:
     """Options that were given, the rank and those of the solver."""
     computed: Hashable = None
     """What the model computed when it was fitted; None if unknown."""
+    name: str = ""
+    """What it was called when it was fitted, if anything."""
 
     @property
     def q(self) -> Family:
@@ -86,6 +95,15 @@ class Fit:
         ``covariance`` and ``sample``, which need no such care.
         """
         return self.solution.q
+
+    @property
+    def title(self) -> str:
+        """What its checks and reports are called: by default after model, family and solver."""
+        if self.name:
+            return self.name
+        count = "1 parameter" if self.model.dim == 1 else f"{self.model.dim} parameters"
+        fitted = f"{self.family} fit of {count} ({self.solver})"
+        return f"{self.model.name}: {fitted}" if self.model.name else fitted
 
     @property
     def mean(self) -> Floats:
@@ -130,16 +148,21 @@ class Fit:
         """The solver's own estimate of the ELBO, in nats; NaN for a fit that has run away."""
         return self.solution.elbo
 
-    def sample(self, num_draws: int = 1000, seed: int = 0) -> dict[str, Floats]:
+    def sample(self, num_draws: int = 1000, seed: Seed = 0) -> dict[str, Floats]:
         """Draw named parameters from q, on their own scale, and what the model derives from them.
+
+        Warns where the fit has not converged.
 
         Returns
         -------
         dict
             Arrays of shape ``(num_draws, ...)`` by name.
         """
+        if self.status not in (FitStatus.CONVERGED, FitStatus.SAMPLING_ERROR, FitStatus.UNKNOWN):
+            message = f"draws are taken from a fit that cannot be relied on: {self.status.value}"
+            warnings.warn(message, NotConvergedWarning, stacklevel=2)
         with double_precision():
-            z, _ = self.q.sample_and_log_prob(jax.random.key(seed), num_draws)
+            z, _ = self.q.sample_and_log_prob(jax.random.key(as_seed(seed)), num_draws)
         return self.model.constrain(z)
 
     def linear_response(

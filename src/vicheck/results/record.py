@@ -14,6 +14,9 @@ __all__ = ["Floats", "Record"]
 
 Floats = NDArray[np.float64]
 
+_MOST_SHOWN = 4
+"""Entries of a field that are printed; of more, only their number."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Record:
@@ -62,7 +65,13 @@ class Record:
 def _brief(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
-    return f"<array {value.shape}>" if isinstance(value, np.ndarray) else repr(value)
+    if isinstance(value, np.ndarray):
+        return f"<array {value.shape}>"
+    if isinstance(value, tuple | dict) and len(value) > _MOST_SHOWN:
+        return f"<{len(value)} entries>"
+    if isinstance(value, Record) and type(value).__repr__ is Record.__repr__:
+        return f"<{type(value).__name__}>"
+    return repr(value)
 
 
 def _encode(value: Any) -> Any:

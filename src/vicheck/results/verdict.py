@@ -27,6 +27,9 @@ class Finding(Record):
     """The numbers and names that the sentence rests on."""
     hint: str
 
+    def __repr__(self) -> str:
+        return f"Finding({self.code}, {self.severity}: {plain(self.sentence)!r})"
+
     def __str__(self) -> str:
         return plain(self.sentence)
 
@@ -98,3 +101,7 @@ class Verdict(Record):
 
     def __str__(self) -> str:
         return plain(self.sentence)
+
+    def __repr__(self) -> str:
+        codes = ", ".join(finding.code for finding in self.findings)
+        return f"Verdict({self.level}, decided by {self.decided_by}; findings: {codes})"

@@ -1,9 +1,9 @@
-"""Expectations, standard deviations and quantiles from weighted draws, with their errors.
+"""Expectations and standard deviations from weighted draws, with their errors.
 
 All four estimates of the paper's equation 3 differ only in the weights: get log weights from
 `plain_log_weights`, `importance_log_weights`, `truncated_log_weights` or `psis(...).log_weights`
-and pass them to `expectation` or `quantiles`. Draws come first: ``values`` has shape ``(S,)`` or
-``(S, ...)``.
+and pass them to `expectation`, or to `vicheck.stats.quantiles.quantiles`. Draws come first:
+``values`` has shape ``(S,)`` or ``(S, ...)``.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vicheck.results.estimates import Estimate, QuantileEstimate
+from vicheck.results.estimates import Estimate
 from vicheck.stats.products import khats_of_columns
 from vicheck.stats.psis import as_vector, psis_quietly, warn_undefined
 
 __all__ = [
+    "draws_and_weights",
     "estimates",
     "expectation",
     "importance_log_weights",
     "khat_of",
     "plain_log_weights",
-    "quantiles",
     "truncated_log_weights",
+    "unwrapped",
 ]
 
 Floats = NDArray[np.float64]
@@ -92,7 +93,7 @@ def expectation(values: ArrayLike, log_weights: ArrayLike) -> Estimate:
     >>> round(plain.sd, 2), round(smoothed.sd, 2)
     (0.8, 1.01)
     """
-    h, weights = _draws_and_weights(values, log_weights)
+    h, weights = draws_and_weights(values, log_weights)
     h[weights == 0.0] = 0.0
     # A single draw or a constant quantity divides by zero; tiny weights vanish when squared.
     with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
@@ -104,51 +105,7 @@ def expectation(values: ArrayLike, log_weights: ArrayLike) -> Estimate:
         mcse = np.sqrt(np.tensordot(weights**2, square, axes=1))
         mcse_sd = np.sqrt(np.tensordot(weights**2, (square - spread) ** 2, axes=1)) / (2.0 * sd)
         ess = np.where(mcse == 0.0, 1.0 / sum_of_squares, spread / mcse**2)
-    return Estimate(*(_unwrap(part) for part in (mean, sd, mcse, mcse_sd, ess)))
-
-
-def quantiles(
-    values: ArrayLike, log_weights: ArrayLike, probabilities: ArrayLike
-) -> QuantileEstimate:
-    """Estimate quantiles of quantities from weighted draws.
-
-    Parameters
-    ----------
-    values, log_weights
-        As in `expectation`.
-    probabilities
-        Probabilities of the quantiles, shape ``(P,)`` or a single number.
-
-    Returns
-    -------
-    QuantileEstimate
-        ``value`` and ``mcse``, with the dimension of ``probabilities`` first.
-
-    Notes
-    -----
-    The smallest value whose cumulative weight reaches the probability. Its error is half the
-    distance between the quantiles one standard error of that cumulative weight below and above.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> theta = np.random.default_rng(1).normal(size=10_000)
-    >>> median = quantiles(theta, plain_log_weights(10_000), 0.5)
-    >>> bool(abs(median.value) < 3 * median.mcse)
-    True
-    """
-    h, weights = _draws_and_weights(values, log_weights)
-    h = _blank(h, weights == 0.0)
-    probs = np.asarray(probabilities, dtype=np.float64)
-    if not ((probs >= 0.0) & (probs <= 1.0)).all():
-        raise ValueError(f"probabilities must lie between 0 and 1, got {probs.tolist()}")
-    if h.size == 0:
-        raise ValueError(f"values must hold at least one quantity, got shape {h.shape}")
-    flat = h.reshape(len(h), -1)
-    columns = [_column_quantiles(column, weights, probs.ravel()) for column in flat.T]
-    shape = (*probs.shape, *h.shape[1:])
-    value, mcse = (np.stack(part, axis=-1).reshape(shape) for part in zip(*columns, strict=True))
-    return QuantileEstimate(_unwrap(value), _unwrap(mcse))
+    return Estimate(*(unwrapped(part) for part in (mean, sd, mcse, mcse_sd, ess)))
 
 
 def estimates(values: ArrayLike, log_ratios: ArrayLike) -> dict[str, Estimate]:
@@ -241,25 +198,11 @@ def khat_of(
     columns = h.reshape(len(h), -1)
     centers = np.array(np.broadcast_to(center, h.shape[1:]).ravel())
     khats = khats_of_columns(columns, centers, log_r, tail_length)
-    return _unwrap(khats.reshape(h.shape[1:]))
+    return unwrapped(khats.reshape(h.shape[1:]))
 
 
-def _column_quantiles(values: Floats, weights: Floats, probs: Floats) -> tuple[Floats, Floats]:
-    def weighted_quantile(at: Floats) -> Floats:
-        # Slightly less: a sum of weights that should equal the probability may fall short of it.
-        at = np.maximum(at - 1e-12, 0.0)
-        return np.asarray(np.quantile(values, at, weights=weights, method="inverted_cdf"))
-
-    value = weighted_quantile(probs)
-    below = values[None, :] <= value[:, None]
-    with np.errstate(under="ignore"):
-        error = np.sqrt(((weights * (below - probs[:, None])) ** 2).sum(axis=1))
-    low, high = (weighted_quantile(np.clip(probs + sign * error, 0.0, 1.0)) for sign in (-1, 1))
-    with np.errstate(invalid="ignore"):  # infinite values
-        return value, 0.5 * (high - low)
-
-
-def _draws_and_weights(values: ArrayLike, log_weights: ArrayLike) -> tuple[Floats, Floats]:
+def draws_and_weights(values: ArrayLike, log_weights: ArrayLike) -> tuple[Floats, Floats]:
+    """Return quantities as an array of their own, and the weights; or raise what is wrong."""
     log_w = np.asarray(log_weights, dtype=np.float64)
     if log_w.ndim != 1 or log_w.size == 0:
         raise ValueError(f"log_weights must have shape (S,), got shape {log_w.shape}")
@@ -272,14 +215,6 @@ def _draws_and_weights(values: ArrayLike, log_weights: ArrayLike) -> tuple[Float
             "pass log ratios to importance_log_weights or psis first"
         )
     return h, weights
-
-
-def _blank(values: Floats, weightless: NDArray[np.bool]) -> Floats:
-    """Replace values at draws of weight zero: zero times inf or NaN is nothing here."""
-    if weightless.any() and not np.isfinite(values[weightless]).all():
-        values = values.copy()
-        values[weightless] = 0.0
-    return values
 
 
 def _as_draws(values: ArrayLike, num_draws: int) -> Floats:
@@ -295,6 +230,7 @@ def _as_draws(values: ArrayLike, num_draws: int) -> Floats:
     return array.astype(np.float64)
 
 
-def _unwrap(values: Any) -> Any:
+def unwrapped(values: Any) -> Any:
+    """Return a number for an array without dimensions, and other arrays as they are."""
     array = np.asarray(values)
     return array.item() if array.ndim == 0 else array

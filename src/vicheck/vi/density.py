@@ -22,6 +22,7 @@ from vicheck.model import Data, Program
 from vicheck.runtime.compiling import compiled, is_large, size_of
 from vicheck.runtime.in_one_piece import in_one_piece
 from vicheck.runtime.interrupts import check_interrupt
+from vicheck.runtime.tally import count
 
 __all__ = ["ROWS", "Density"]
 
@@ -98,6 +99,7 @@ class Density:
         """
         check_interrupt()
         np.add.at(self.num_evaluations, lanes, z.shape[1])
+        count(gradients=len(lanes) * z.shape[1])
         if self._on_host is not None:
             return self._by_host(lanes, z)
         if self.num_lanes == 1:
@@ -128,11 +130,11 @@ class Density:
 
     def _of_one(self, z: Floats) -> tuple[Floats, Floats]:
         """Return the same at points of shape ``(n, d)``, where there is one set of data."""
-        count = len(z)
+        total = len(z)
         # Each size is compiled: few models are asked for so many points that a second one pays.
-        size = _MANY if count >= _MANY and not self._is_large else self._rows
+        size = _MANY if total >= _MANY and not self._is_large else self._rows
         outputs = []
-        for start in range(0, count, size):
+        for start in range(0, total, size):
             points = np.empty((1, size, self.dim))
             some = z[start : start + size]
             points[0, : len(some)], points[0, len(some) :] = some, z[-1]
@@ -143,8 +145,8 @@ class Density:
             [np.asarray(part)[0] for part in each] for each in zip(*outputs, strict=True)
         )
         if len(outputs) == 1:
-            return values[0][:count], gradients[0][:count]
-        return np.concatenate(values)[:count], np.concatenate(gradients)[:count]
+            return values[0][:total], gradients[0][:total]
+        return np.concatenate(values)[:total], np.concatenate(gradients)[:total]
 
     def _size(self, num_rows: int) -> int:
         """Return how many points of a set of data, of many, one call of compiled code evaluates."""

@@ -6,6 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -16,6 +17,7 @@ from numpyro.distributions import biject_to
 from numpyro.infer.util import constrain_fn, log_density, potential_energy
 
 from vicheck.adapters.numpyro.dependencies import put, take
+from vicheck.adapters.numpyro.indices import require_indices
 from vicheck.adapters.numpyro.observed import Chosen, find_missing, find_numbers, find_wiring
 from vicheck.adapters.numpyro.parameters import find_parameters, unconstrained_shape
 from vicheck.adapters.numpyro.refusals import Refusal, Target
@@ -24,6 +26,7 @@ from vicheck.adapters.numpyro.traces import (
     Redrawn,
     WholePlates,
     outline_at,
+    run_at_zero,
     sites_at_zero,
     tracing,
 )
@@ -241,6 +244,8 @@ class NumpyroProgram(Program):
                     f"with this data parameter {name!r} has shape {now}, before {shape}: "
                     "make a new model with from_numpyro"
                 )
+        with double_precision():
+            require_indices(partial(run_at_zero, self.function, dict(self.fixed)), data)
 
     def locate_trouble(self, z: jax.Array, data: Data) -> str:
         theta = self.constrain(z, data)

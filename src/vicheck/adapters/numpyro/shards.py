@@ -26,7 +26,7 @@ from vicheck.adapters.shard_data import (
     shards_of,
 )
 from vicheck.errors import ModelError
-from vicheck.model import Data, Layout, Model, Program, double_precision
+from vicheck.model import Data, Layout, Model, Program, double_precision, name_of
 from vicheck.runtime.interrupts import between_pieces, check_interrupt
 from vicheck.runtime.remote import results_of
 from vicheck.runtime.workers import packed, require_executor
@@ -110,7 +110,7 @@ def from_shards(
     with double_precision():
         model, common = split_by_rows(model_fn, shared, first_rows(first, NUM_ROWS))
     program = ShardedProgram(model.program.layout, model, given, first_rows(first, 2))
-    return Model(program, common)
+    return Model(program, common, name=name_of(model_fn))
 
 
 @dataclass(frozen=True, eq=False)

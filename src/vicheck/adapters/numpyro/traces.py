@@ -126,6 +126,13 @@ def outline_at(function: Callable[..., Any], z: Mapping[str, Any], arguments: Da
     return {getattr(Distribution, "_validate_args", None): parts}
 
 
+def run_at_zero(function: Callable[..., Any], fixed: Data, data: Data) -> None:
+    """Run a model's code at z = 0."""
+    at_origin = handlers.substitute(WholePlates(function), substitute_fn=at_zero)
+    with tracing():
+        handlers.trace(handlers.seed(at_origin, jax.random.key(0))).get_trace(**{**fixed, **data})
+
+
 def sites_at_zero(function: Callable[..., Any], fixed: Data, data: Data) -> dict[str, Any]:
     """Trace a model at z = 0, its shapes only: nothing is computed.
 

@@ -7,6 +7,7 @@ PyTensor 3.3 have too, by their sources; there it is not tested.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import xarray as xr
@@ -14,6 +15,7 @@ import xarray as xr
 from vicheck.draws import Draws
 from vicheck.errors import ModelError, require_count, require_extra
 from vicheck.model import Model
+from vicheck.runtime.seeds import as_seed
 
 __all__ = ["draws_of_approximation", "from_pymc"]
 
@@ -69,7 +71,7 @@ def from_pymc(model: Any, *, observed: Mapping[str, Any] | Sequence[str] | None 
     if isinstance(observed, Mapping):
         return taken.given(observed)
     rest = {name: value for name, value in taken.data.items() if name not in names}
-    return Model(taken.program, rest, names)
+    return replace(taken, data=rest, missing=names)
 
 
 def draws_of_approximation(
@@ -108,7 +110,7 @@ def draws_of_approximation(
     if num_draws is not None:
         num_draws = require_count("num_draws", num_draws)
     if seed is not None:
-        seed = require_count("seed", seed, 0)
+        seed = as_seed(seed)
     if isinstance(approx, Approximation):
         return draws_of_group_approximation(approx, num_draws, seed)
     if isinstance(approx, xr.DataTree) or type(approx).__name__ == "InferenceData":

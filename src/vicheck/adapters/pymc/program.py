@@ -234,7 +234,19 @@ def model_of(model: Any) -> Model:
     program = program_of(model)
     data = {name: as_data(name, value) for name, value in program.graphs.data.items()}
     program.check_data(data)
-    return Model(program, data)
+    dims, coords = _dims_of(model)
+    return Model(program, data, name=str(model.name or ""), dims=dims, coords=coords)
+
+
+def _dims_of(model: Any) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[Any, ...]]]:
+    """Return the dimensions of variables and the labels along them, as far as there are any."""
+    dims = {
+        str(name): tuple(map(str, each))
+        for name, each in model.named_vars_to_dims.items()
+        if None not in each
+    }
+    coords = {str(dim): tuple(labels) for dim, labels in model.coords.items() if labels is not None}
+    return dims, coords
 
 
 def program_of(model: Any) -> PymcProgram:

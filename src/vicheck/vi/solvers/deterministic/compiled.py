@@ -18,6 +18,7 @@ from jax import lax
 from numpy.typing import NDArray
 
 from vicheck.model import Data, Program
+from vicheck.runtime import tally
 from vicheck.runtime.compiling import compiled
 from vicheck.runtime.in_one_piece import in_one_piece
 from vicheck.runtime.interrupts import check_interrupt
@@ -85,7 +86,9 @@ class CompiledLoop:
         ]
         sizes = [min(width, count - start) for start in range(0, count, width)]
         end = State(*(_joined(each, sizes) for each in zip(*parts, strict=True)))
-        self.density.num_evaluations[lanes] += end.num_evaluations * 2 * num_rows
+        evaluated = end.num_evaluations * 2 * num_rows
+        self.density.num_evaluations[lanes] += evaluated
+        tally.count(gradients=evaluated.sum())
         return Minimum(
             end.x,
             end.value,

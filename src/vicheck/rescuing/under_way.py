@@ -1,0 +1,208 @@
+"""A rescue under way: remedies are carried out, screened by few draws, and judged by many.
+
+What a remedy has made is looked at twice, on draws that it has not seen: a few thousand, which need
+no gradients, say whether khat can be below 0.5; only then many draws and short chains judge it. A
+candidate that is better and not good enough is what the next remedy begins with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from vicheck.errors import in_brief
+from vicheck.quantities import Spec
+from vicheck.rescuing.candidate import NUM_SCREENED, Candidate, judged, screened
+from vicheck.rescuing.ladder import Patient, Rung
+from vicheck.rescuing.ranking import (
+    Meter,
+    can_be_used,
+    is_enough,
+    is_promising,
+    khat_of,
+    largest_drift,
+    rank,
+)
+from vicheck.rescuing.sampling import sampled
+from vicheck.results.check import Check
+from vicheck.results.reference import Reference
+from vicheck.results.rescue import Attempt, Rescue
+
+__all__ = ["UnderWay"]
+
+_NOTICED = 0.02
+"""khat has to fall by more than this on few draws for a candidate to be better."""
+
+
+class UnderWay:
+    """The most promising candidate so far, the best that was judged, and the trail."""
+
+    def __init__(
+        self,
+        patient: Patient,
+        first: Attempt,
+        quantities: Spec,
+        num_draws: int,
+        say: Callable[[str], None],
+    ) -> None:
+        self.patient, self.trail, self.say = patient, [first], say
+        self.quantities, self.num_draws = quantities, num_draws
+        self.best, self.original = patient.check, patient.check
+        self.best_candidate = patient.candidate
+        self.kept: list[str] = []
+        self.kept_for_best: tuple[str, ...] = ()
+        self.reference: Reference | None = None
+        self.stopped = ""
+        self._number = 0
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether the most promising candidate has been judged by all draws and chains."""
+        return self.best_candidate is self.patient.candidate and self.best.chains is not None
+
+    def go(self, rungs: Sequence[Rung | None]) -> None:
+        """Try remedies, None for NUTS, until the verdict is good enough or the budget used up."""
+        for rung in rungs:
+            if is_enough(self.best):
+                return
+            if self.patient.budget.is_used_up:
+                self.stopped = "the budget is used up"
+                return
+            if rung is None:
+                self._settle()
+                if not is_enough(self.best):
+                    self._sample()
+                return
+            self._try(rung)
+        self._settle()
+
+    def _try(self, rung: Rung) -> None:
+        """Carry a remedy out; if it raises, that is a row of the trail."""
+        self._number += 1
+        self.say(f"{rung.name}: khat is {self.patient.khat:.2f}")
+        meter = self._meter(rung.name)
+        after: Check | None = None
+        try:
+            made = rung.run(self.patient)
+            if isinstance(made, str):
+                self.trail.append(meter.row(None, kept=False, why=made))
+                return
+            seen = screened(made, min(NUM_SCREENED, self.num_draws), self._seed)
+            if is_promising(seen):
+                after = self._judge(made, rung.name)
+        except Exception as error:  # whatever a density or a solver can raise
+            self.trail.append(meter.row(None, kept=False, why=f"failed: {in_brief(error)}"))
+            return
+        khat = khat_of(seen) if after is None else khat_of(after)
+        better = khat < self.patient.khat - _NOTICED
+        why = "khat of a few draws is above 0.5: not judged by more" if after is None else ""
+        if after is not None:
+            better = better or rank(after) > rank(self.best)
+        if better:
+            self.kept.append(rung.name)
+            self.patient = replace(
+                self.patient, candidate=made, khat=khat, check=after or self.patient.check
+            )
+        else:
+            why = "no better than before"
+        if after is not None and rank(after) > rank(self.best):
+            self._take(made, after)
+        self.trail.append(meter.row(after or seen, kept=better, why=why))
+
+    def _judge(self, made: Candidate, name: str) -> Check:
+        return judged(made, f"rescued: {name}", self.quantities, self.num_draws, self._seed)
+
+    def _take(self, made: Candidate, after: Check) -> None:
+        self.best_candidate, self.best = made, after
+        self.kept_for_best = tuple(self.kept)
+
+    @property
+    def _seed(self) -> int:
+        return self.patient.seed + 1000 * self._number  # draws that no remedy has seen
+
+    def _meter(self, name: str) -> Meter:
+        return Meter(name, self.patient.khat, self.patient.budget.used)
+
+    def _settle(self) -> None:
+        """Judge the most promising candidate by all draws and chains, if it has not been."""
+        if self.is_judged or self.patient.budget.is_used_up or self.patient.candidate.q is None:
+            return
+        self._number += 1
+        self.say("judging the most promising")
+        meter = self._meter("none")
+        try:
+            after = self._judge(self.patient.candidate, self.kept[-1] if self.kept else "none")
+        except Exception as error:
+            self.trail.append(meter.row(None, kept=False, why=f"failed: {in_brief(error)}"))
+            return
+        first = self.best.chains is None and self.best_candidate is self.patient.candidate
+        kept = first or rank(after) > rank(self.best)
+        if kept:
+            self._take(self.patient.candidate, after)
+        self.patient = replace(self.patient, khat=khat_of(after), check=after)
+        self.trail.append(meter.row(after, kept=kept, why="the most promising, judged by more"))
+
+    def _sample(self) -> None:
+        """Sample by NUTS; its draws stand beside the best check."""
+        self.say("mcmc: sampling")
+        meter = self._meter("mcmc")
+        why, kept = "", False
+        try:
+            found = sampled(self.patient)
+            if isinstance(found, str):
+                why = found
+            else:
+                kept, self.reference = True, found
+                why = found.caution or "chains have mixed"
+        except Exception as error:
+            why = f"failed: {in_brief(error)}"
+        self.trail.append(meter.row(None, kept=kept, why=why))
+
+    def result(self, seed: int) -> Rescue:
+        """Return what has come of it."""
+        mixed = self.reference is not None and not self.reference.caution
+        return Rescue(
+            check=self.best,
+            attempts=tuple(self.trail),
+            succeeded=can_be_used(self.best) or mixed,
+            sentence=self._sentence(mixed),
+            code=self._code(seed),
+            remedies=self._remedies,
+            fit=self.best_candidate.fit,
+            reference=self.reference,
+            before=self.original,
+        )
+
+    def _sentence(self, mixed: bool) -> str:
+        best = self.best
+        if best is self.original and is_enough(best):
+            return f"Nothing had to be mended: the verdict is {best.verdict.level}."
+        change = f"khat {self.original.khat:.2f} before and {best.khat:.2f} after"
+        if can_be_used(best):
+            done = ", ".join(self.kept_for_best) or "nothing but a closer look"
+            return f"Rescued by {done}: {change}, and short chains do not contradict."
+        if mixed:
+            return "No approximation will do; draws by NUTS have mixed, and are what to use."
+        reason = f" ({self.stopped})" if self.stopped else ""
+        return f"Not rescued{reason}: {change}; {best.verdict.sentence}{self._drifting()}"
+
+    def _drifting(self) -> str:
+        drift = largest_drift(self.best)
+        if drift is None or self.best.chains is None:
+            return ""
+        count = int((np.abs(self.best.chains.drift) > 0.1).sum())
+        of_all = f", and {count - 1} others by more than 0.1" if count > 1 else ""
+        return f" Short chains move the mean of {drift[0]} by {drift[1]:+.2f} sd{of_all}."
+
+    @property
+    def _remedies(self) -> tuple[str, ...]:
+        return *self.kept_for_best, *(("mcmc",) if self.reference is not None else ())
+
+    def _code(self, seed: int) -> str:
+        if not self._remedies:
+            return "check = vicheck.check(fit)"
+        names = ", ".join(f'"{name}"' for name in self._remedies)
+        call = f"rescued = vicheck.rescue(fit, remedies=[{names}], seed={seed})"
+        return "\n".join([*self.best_candidate.code, call])
