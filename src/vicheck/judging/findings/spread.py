@@ -66,8 +66,9 @@ class FarTooNarrow(WrongScale):
     @property
     def sentence(self) -> str:
         return (
-            f"The approximation is not reliable: {self._what}, and weights do not correct it: khat "
-            f"of {self.share_above:.0%} of the datasets is above the threshold {self.threshold:.2f}."
+            f"The approximation is not reliable: {self._what}, and weights do not correct it: "
+            f"khat of {self.share_above:.0%} of the datasets is above the threshold "
+            f"{self.threshold:.2f}."
         )
 
     @property
