@@ -76,7 +76,7 @@ def test_an_unconverged_fit_is_told_to_keep_optimising(centred):
     assert checked.convergence.gradient.p_value < 0.01
     (finding,) = [each for each in checked.findings if each.code == "gradient-not-zero"]
     assert finding.hint.startswith("Keep optimising: ")
-    assert checked.verdict.hint.startswith("Mend the fit first: ")
+    assert checked.verdict.hint.startswith("Improve the fit first: ")
 
 
 def test_moments_have_the_promised_columns_and_names(checked):

@@ -24,7 +24,7 @@ def test_what_to_do_depends_on_convergence():
     assert "optimising longer will not help" in converged.hint
     assert "centred), use a richer family, or use MCMC. The joint" in converged.hint
     assert "centred) or use MCMC. The joint" in richest.hint
-    assert moving.hint.startswith("Mend the fit first: iterate longer, take a smaller step")
+    assert moving.hint.startswith("Improve the fit first: iterate longer, take a smaller step")
     assert elsewhere.hint.startswith("Run the optimiser to convergence, reparametrise the model")
     (finding,) = [each for each in moving.findings if each.code == "gradient-not-zero"]
     assert "2 sd, largest for tau" in str(finding)

@@ -178,7 +178,7 @@ def _hint(decider: Evidence, evidence: list[Evidence], situation: CheckSituation
     if situation.misses_a_mode:
         return next(each.hint for each in evidence if each.code in MISSED)
     if situation.unsettled:
-        return f"Mend the fit first: {joined(advice)}."
+        return f"Improve the fit first: {joined(advice)}."
     if isinstance(decider, KhatHigh) and not situation.khat_is_hopeless:
         return replace(decider, advice=tuple(advice)).hint
     return (
