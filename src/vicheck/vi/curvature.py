@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.vi.density import ROWS, Density, Lanes
-from vicheck.vi.quasi_newton import minimise
+from vicheck.vi.quasi_newton import minimise, no_memory
 
 __all__ = [
     "FLATTEST",
@@ -167,6 +167,8 @@ def climb_to_mode(
         tolerance=_ARRIVED,
         max_evaluations=max_evaluations,
         longest=np.full(z.shape[1], _LONGEST),
+        # Many climbs at once would spend more time on large matrices than on the density.
+        memory=no_memory(*z.shape, max_dense=_MANY),
     )
     # Of a mode much narrower than the directions the gradient stays large in their units; there
     # the inverse Hessian that was learnt tells how little is left to gain.

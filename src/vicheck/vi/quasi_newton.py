@@ -303,10 +303,13 @@ def _advance(
     state.fraction = np.where(anew, 1.0, shorter)
 
 
-def no_memory(num_problems: int, size: int) -> Memory:
-    """Return what is known about the Hessians before anything is learnt."""
+def no_memory(num_problems: int, size: int, max_dense: int = _MAX_DENSE) -> Memory:
+    """Return what is known about the Hessians before anything is learnt.
+
+    Up to a size of ``max_dense`` it is kept in matrices.
+    """
     count = np.zeros(num_problems, np.int64)
-    if size <= _MAX_DENSE:
+    if size <= max_dense:
         return Dense(np.tile(np.eye(size), (num_problems, 1, 1)), count)
     shape = (num_problems, _PAIRS, size)
     return _Limited(np.zeros(shape), np.zeros(shape), count)
