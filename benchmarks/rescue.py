@@ -48,8 +48,8 @@ processor, with compiling.
 | gradients | densities | NUTS | s |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|"""
 
-EARLIER = """† Measured when short chains were run from every candidate that was judged, not only from
-those with a khat below 0.5; gradients are fewer now."""
+EARLIER = """† Measured when short chains were run from every candidate that was judged, not only
+from those with a khat below 0.5; gradients are fewer now."""
 
 
 def main() -> None:
