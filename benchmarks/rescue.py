@@ -49,7 +49,7 @@ processor, with compiling.
 |---|---|---|---|---|---|---|---|---|---|---|---|---|"""
 
 EARLIER = """† Measured when short chains were run from every candidate that was judged, not only
-from those with a khat below 0.5; gradients are fewer now."""
+from those with a khat below 0.5: gradients may be fewer now."""
 
 
 def main() -> None:
