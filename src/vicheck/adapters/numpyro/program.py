@@ -22,6 +22,7 @@ from vicheck.adapters.numpyro.observed import Chosen, find_missing, find_numbers
 from vicheck.adapters.numpyro.parameters import find_parameters, unconstrained_shape
 from vicheck.adapters.numpyro.refusals import Refusal, Target
 from vicheck.adapters.numpyro.traces import (
+    CheckedWhereNeeded,
     ProperPriors,
     Redrawn,
     WholePlates,
@@ -60,13 +61,25 @@ class NumpyroProgram(Program):
     """Why data cannot be simulated."""
     stand_ins: tuple[tuple[str, str], ...] = ()
 
+    checked: bool = True
+    """Whether parameters are compared with their support too, as NumPyro does."""
+
     def log_density(self, z: jax.Array, data: Data) -> jax.Array:
         return self._log_density(WholePlates(self.function), z, data)
+
+    def unchecked(self) -> NumpyroProgram:
+        """Return the same density, compiled in less time: see `CheckedWhereNeeded`.
+
+        Not for one set of data: XLA for CPUs happens to fuse the comparisons so well that densities
+        of many draws take up to twice the time without them. One fit after the other does not.
+        """
+        return replace(self, checked=False)
 
     def log_density_of_minibatch(self, z: jax.Array, data: Data, key: jax.Array) -> jax.Array:
         return self._log_density(handlers.seed(self.function, key), z, data)
 
     def _log_density(self, function: Callable[..., Any], z: jax.Array, data: Data) -> jax.Array:
+        function = function if self.checked else CheckedWhereNeeded(function)
         with tracing():
             return -potential_energy(function, (), self.arguments(data), unravel(z, self.layout))
 
@@ -92,7 +105,7 @@ class NumpyroProgram(Program):
 
     def _sites_at(self, z: jax.Array, data: Data) -> Any:
         function = WholePlates(self.function)
-        return outline_at(function, unravel(z, self.layout), self.arguments(data))
+        return {self.checked: outline_at(function, unravel(z, self.layout), self.arguments(data))}
 
     def is_elementwise(self, name: str) -> bool:
         return name not in self.joint

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpyro import handlers
-from numpyro.distributions import Distribution, biject_to
+from numpyro.distributions import Distribution, biject_to, constraints
+from numpyro.distributions.distribution import validation_enabled
 from numpyro.primitives import Messenger
 
 from vicheck.errors import ModelError
@@ -18,6 +19,7 @@ from vicheck.model import Data
 from vicheck.runtime.tracing import abstract_key
 
 __all__ = [
+    "CheckedWhereNeeded",
     "ProperPriors",
     "Redrawn",
     "WholePlates",
@@ -77,6 +79,44 @@ class ProperPriors(Messenger):  # type: ignore[misc]
                 f"site {msg['name']!r} has a flat prior that cannot be drawn from",
                 hint="to simulate data, give it a proper prior",
             )
+
+
+class _WithinSupport:
+    """A distribution whose density is asked for where its support is beyond doubt."""
+
+    def __init__(self, distribution: Any) -> None:
+        self._distribution = distribution
+
+    def log_prob(self, *args: Any) -> Any:
+        with validation_enabled(False):
+            return self._distribution.log_prob(*args)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._distribution(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._distribution, name)
+
+
+class CheckedWhereNeeded(Messenger):  # type: ignore[misc]
+    """Compare values with the support of their distribution only where they may lie outside.
+
+    NumPyro does so at every site. A parameter is where its transform puts it, within the support,
+    and what is infinite or NaN has no finite density on the whole line anyway.
+    """
+
+    def process_message(self, msg: Any) -> None:
+        if msg["type"] != "sample" or not isinstance(msg["fn"], Distribution):
+            return
+        is_parameter = msg["value"] is None and not msg["is_observed"]
+        if is_parameter or _is_real(msg["fn"].support):
+            msg["fn"] = _WithinSupport(msg["fn"])
+
+
+def _is_real(support: Any) -> bool:
+    while isinstance(support, constraints.independent):
+        support = support.base_constraint
+    return support is constraints.real
 
 
 def at_zero(site: Any, shift: Any = 0.0) -> Any:
