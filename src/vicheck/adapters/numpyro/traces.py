@@ -127,10 +127,13 @@ def at_zero(site: Any, shift: Any = 0.0) -> Any:
     return transform(jnp.zeros(transform.inverse_shape(site["fn"].shape())) + shift)
 
 
-def outline_at(function: Callable[..., Any], z: Mapping[str, Any], arguments: Data) -> Any:
+def outline_at(
+    function: Callable[..., Any], z: Mapping[str, Any], arguments: Data, redrawn: bool = False
+) -> Any:
     """Run a model at an unconstrained point; return all that NumPyro computes its density from.
 
-    Distributions and transforms of NumPyro's are trees themselves, of their parameters.
+    Distributions and transforms of NumPyro's are trees themselves, of their parameters. Where the
+    model draws what is observed (``redrawn``), that is zero.
 
     Raises
     ------
@@ -141,8 +144,11 @@ def outline_at(function: Callable[..., Any], z: Mapping[str, Any], arguments: Da
 
     def value_of(site: Any) -> Any:
         name = site["name"]
-        if site["type"] != "sample" or name not in z:
+        if site["type"] != "sample":
             return None
+        if name not in z:
+            missing = redrawn and site["value"] is None
+            return jnp.zeros(site["fn"].shape(site["kwargs"]["sample_shape"])) if missing else None
         if "_scan_current_index" in site["infer"]:
             raise NotImplementedError("a loop")
         transforms[name] = biject_to(site["fn"].support)
