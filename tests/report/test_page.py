@@ -81,6 +81,15 @@ def test_a_page_stands_alone(pages, kind):
     assert "url(http" not in page
 
 
+@pytest.mark.parametrize("kind", ["good", "vsbc", "both"])
+def test_a_page_says_what_its_numbers_mean_and_links_there(pages, kind):
+    page = pages[kind]
+    assert ("<dt>khat</dt>" in page) == (kind != "vsbc")
+    assert ("<dt>calibration probability</dt>" in page) == (kind != "good")
+    assert page.count('id="meaning"') == 1
+    assert page.count('href="#meaning"') >= 2  # at the top, and below each table
+
+
 @pytest.mark.parametrize("kind", ["good", "funnel", "vsbc", "both"])
 def test_headings_are_in_order(pages, kind):
     levels = Elements(pages[kind]).levels

@@ -71,6 +71,7 @@ def report_html(
     from vicheck.plots.check_data import require_check
     from vicheck.report.calibration_part import calibration_part
     from vicheck.report.check_part import check_part
+    from vicheck.report.glossary import OF_CALIBRATIONS, OF_CHECKS
     from vicheck.report.rescue_part import rescue_part
     from vicheck.report.tables import MOST_BYTES, ROWS_SHOWN
 
@@ -98,6 +99,10 @@ def report_html(
             check=None if check is None else check_part(check, room),
             calibration=None if calibration is None else calibration_part(calibration, room),
             origins=origins,
+            glossary=[
+                *(OF_CHECKS if check is not None else ()),
+                *(OF_CALIBRATIONS if calibration is not None else ()),
+            ],
             levels=LEVELS,
             severities=SEVERITIES,
             rows_shown=ROWS_SHOWN,
