@@ -115,7 +115,8 @@ def test_draws_in_a_data_frame_go_to_a_report_and_back(tmp_path):
 
 def test_a_comparison_says_how_fits_ended_and_how_long_they_took():
     x = np.linspace(-1.0, 1.0, 20)
-    model = vicheck.from_numpyro(line, x, y=0.5 * x)
+    y = 0.5 * x + np.random.default_rng(0).normal(size=20)
+    model = vicheck.from_numpyro(line, x, y=y)
     compared = vicheck.compare(
         {"line": model}, families=("advi", "fullrank"), num_draws=1000, num_starts=1
     )

@@ -96,6 +96,10 @@ class Program(Traced, abc.ABC):
     def log_density(self, z: jax.Array, data: Data) -> jax.Array:
         """Log joint density at z, the Jacobian of the constraints included."""
 
+    def unchecked(self) -> Program:
+        """Return what computes the same in less time to compile, for many fits; or itself."""
+        return self
+
     def density_on_host(self, data: Data) -> Callable[[Any], tuple[Any, Any]] | None:
         """Return a function that computes log densities and gradients on the host, or None.
 

@@ -9,12 +9,21 @@ from tests.plots.subjects import normal_check
 from vicheck.results.rescue import Attempt, Rescue
 
 ATTEMPTS = (
-    Attempt("none", 0.91, 0.91, "unreliable", 0.01, 0.4, 84_000, 3.2, True, "where it began"),
+    Attempt(
+        "none", 0.91, 0.91, "unreliable", 0.01, 0.4, evaluations=84_000, seconds=3.2, kept=True,
+        why="where it began",
+    ),
     Attempt("converge", 0.91, why="the fit has converged"),
     Attempt("adapt", 0.91, evaluations=120, seconds=0.2, why="failed: ValueError: <b>no luck</b>"),
-    Attempt("mixture", 0.91, 1.8, "unreliable", 0.1, -0.3, 1_234_567, 12.0, False, "no better"),
-    Attempt("reparametrise", 0.91, 0.41, "usable", 0.6, 0.05, 99_950, 130.0, True),
-)
+    Attempt(
+        "mixture", 0.91, 1.8, "unreliable", 0.1, -0.3, evaluations=1_234_567, seconds=12.0,
+        why="no better",
+    ),
+    Attempt(
+        "reparametrise", 0.91, 0.41, "usable", 0.6, 0.05, evaluations=99_950, seconds=130.0,
+        kept=True,
+    ),
+)  # fmt: skip
 
 
 def made_rescue(attempts=ATTEMPTS, **changes):

@@ -1,5 +1,7 @@
 """What the figure of a rescue shows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,12 +13,18 @@ from vicheck.plots.rescues import cost_in_words
 
 def test_the_trail_is_what_was_tried_in_order():
     data = plots.rescue_trail_data(made_rescue())
-    assert data.remedies == tuple(attempt.remedy for attempt in ATTEMPTS)
+    assert data.remedies == ("before", *(attempt.remedy for attempt in ATTEMPTS[1:]))
     assert data.outcomes == ("began here", "not tried", "failed", "not kept", "kept")
     np.testing.assert_array_equal(data.after, [0.91, np.nan, np.nan, 1.8, 0.41])
     np.testing.assert_array_equal(data.before, 0.91)
     assert data.evaluations[3] == 1_234_567
     assert data.cutoffs == (0.5, 0.7)
+
+
+def test_what_was_judged_again_is_a_closer_look():
+    again = replace(ATTEMPTS[0], khat_after=0.4, why="the most promising, judged by more")
+    data = plots.rescue_trail_data(made_rescue((*ATTEMPTS, again)))
+    assert (data.remedies[-1], data.outcomes[-1]) == ("closer look", "kept")
 
 
 @pytest.mark.parametrize(("rhat", "outcome"), [(1.0, "sampled"), (1.2, "not mixed")])

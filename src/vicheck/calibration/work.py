@@ -171,6 +171,8 @@ class Work:
     @cached_property
     def fitted(self) -> Model:
         """The model that is fitted: for a posterior, to the observations and a replicate."""
+        if self.centre is None and self._in_batches:
+            return Model(self.model.program.unchecked().snapshot(), self.model.data)
         if self.centre is None:
             return self.model
         return Model(ReplicatedProgram(self.model.program).snapshot(), self.model.data)

@@ -13,7 +13,6 @@ from rich.text import Text
 from vicheck.cli.failures import EX_IOERR, EX_USAGE, EXIT_CODES, fail, fail_to_write
 from vicheck.cli.printing import Paragraph, summary_paragraphs, write, write_json
 from vicheck.errors import ArgumentError
-from vicheck.results.archive import require_own_suffix
 
 if TYPE_CHECKING:
     from vicheck.results.calibration import Calibration
@@ -36,6 +35,8 @@ T = TypeVar("T", "Check", "Calibration")
 def require_places(*paths: str | None, saved: str | None = None) -> None:
     """End at once when a file could not be written later, or must not be saved by this name."""
     if saved is not None:
+        from vicheck.results.archive import require_own_suffix
+
         try:
             require_own_suffix(saved)
         except ArgumentError as error:

@@ -71,7 +71,7 @@ from vicheck.results.status import FitStatus
 from vicheck.results.verdict import Verdict
 from vicheck.stats.differences import Difference
 
-__all__ = ["judge_check", "spoilt_by_modes"]
+__all__ = ["has_converged", "judge_check", "spoilt_by_modes"]
 
 
 def judge_check(
@@ -283,6 +283,11 @@ def _searched(search: ModeSearch | None) -> list[Evidence]:
     if not search.others_are_negligible:  # found is found, however many climbs did not arrive
         return [ModeBeyondReach(search.num_others, search.share_of_others, search.symmetry)]
     return [SearchUnfinished(*counts) if _is_unfinished(search) else NoOtherMode(*counts)]
+
+
+def has_converged(convergence: Convergence | None) -> bool:
+    """Whether q is known to be an optimum."""
+    return any(isinstance(each, Converged) for each in _convergence(convergence))
 
 
 def _convergence(convergence: Convergence | None) -> list[Evidence]:

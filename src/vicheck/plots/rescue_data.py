@@ -21,7 +21,8 @@ class Trail:
     """khat before and after each remedy that was tried, in order, and what it cost."""
 
     remedies: tuple[str, ...]
-    """Names; "none" for what the rescue began with."""
+    """Names; "before" is what the rescue began with, "closer look" what was judged by more draws
+    without a further remedy."""
     before: Floats
     after: Floats
     """`nan` where nothing was made that could be judged by khat."""
@@ -39,18 +40,24 @@ def rescue_trail_data(rescue: Rescue) -> Trail:
     _require_rescue(rescue)
     attempts = rescue.attempts
     return Trail(
-        remedies=tuple(attempt.remedy for attempt in attempts),
+        remedies=tuple(_name(attempt, row) for row, attempt in enumerate(attempts)),
         before=np.array([attempt.khat_before for attempt in attempts], np.float64),
         after=np.array([attempt.khat_after for attempt in attempts], np.float64),
         kept=np.array([attempt.kept for attempt in attempts], bool),
-        outcomes=tuple(_outcome(attempt, rescue) for attempt in attempts),
+        outcomes=tuple(_outcome(attempt, row, rescue) for row, attempt in enumerate(attempts)),
         evaluations=np.array([attempt.evaluations for attempt in attempts], np.int64),
         seconds=np.array([attempt.seconds for attempt in attempts], np.float64),
     )
 
 
-def _outcome(attempt: Attempt, rescue: Rescue) -> str:
-    if attempt.remedy == "none":
+def _name(attempt: Attempt, row: int) -> str:
+    if attempt.remedy != "none":
+        return attempt.remedy
+    return "closer look" if row else "before"
+
+
+def _outcome(attempt: Attempt, row: int, rescue: Rescue) -> str:
+    if row == 0:
         return "began here"
     if attempt.remedy == "mcmc" and rescue.reference is not None:  # no q, and so no khat
         return "not mixed" if rescue.reference.caution else "sampled"

@@ -46,7 +46,7 @@ def draw_rescue_trail(data: Trail) -> Figure:
         axes.text(0.5 * (low + high), -0.75, name, ha="center", va="center", color=INK, fontsize=8)
     for row in range(count):
         _draw_row(axes, data, row)
-    names = ["before" if name == "none" else shortened(name, _LONGEST) for name in data.remedies]
+    names = [shortened(name, _LONGEST) for name in data.remedies]
     axes.set_yticks(range(count), names)
     axes.set_ylabel("remedies, in order")
     axes.tick_params(axis="y", length=0)
@@ -62,7 +62,7 @@ def draw_rescue_trail(data: Trail) -> Figure:
 def _draw_row(axes: Axes, data: Trail, row: int) -> None:
     """Draw where khat was and where it went, and say what came of it, and at what cost."""
     before, after = data.before[row], data.after[row]
-    outcome, began = data.outcomes[row], data.remedies[row] == "none"
+    outcome, began = data.outcomes[row], row == 0
     color = COLORS["psis"] if outcome in _KEPT else COLORS["soft"]
     if np.isfinite(before) and np.isfinite(after) and not began:
         ends = np.clip([before, after], _LEFT, _RIGHT)
@@ -73,10 +73,11 @@ def _draw_row(axes: Axes, data: Trail, row: int) -> None:
         _mark(axes, after, row, COLORS["vi"] if began else color, filled=True)
         inside = float(np.clip(after, _LEFT, _RIGHT))
         left = not began and after < before
+        at_edge = inside > _RIGHT - 0.1 and not left
         axes.text(
-            inside - 0.03 if left or inside > 1.2 else inside + 0.03, row - 0.02, f"{after:.2f}",
-            ha="right" if left or inside > 1.2 else "left", va="center", color=INK, fontsize=8,
-            fontweight="bold" if outcome in _KEPT else "normal",
+            inside - 0.03 if left or at_edge else inside + 0.03, row - (0.28 if at_edge else 0.02),
+            f"{after:.2f}", ha="right" if left or at_edge else "left", va="center", color=INK,
+            fontsize=8, fontweight="bold" if outcome in _KEPT else "normal",
         )  # fmt: skip
     cost = cost_in_words(int(data.evaluations[row]), float(data.seconds[row]))
     said = outcome if outcome == "not tried" else f"{outcome}, {cost}"

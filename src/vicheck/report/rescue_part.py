@@ -43,7 +43,7 @@ def rescue_part(rescue: Rescue, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
         "picture": _picture(data),
         "about": _ABOUT,
         "headings": _HEADINGS,
-        "rows": _rows(rescue),
+        "rows": _rows(rescue, data),
         "about_changes": _CHANGES,
         "changes": changes_table(rescue.changes, most_bytes),
         "code": rescue.code,
@@ -69,7 +69,7 @@ def _picture(data: Trail) -> Picture:
     steps = []
     for row, remedy in enumerate(data.remedies):
         before, after = (show(each[row]) or "undefined" for each in (data.before, data.after))
-        if remedy == "none":
+        if row == 0:
             steps.append(f"khat {after} at first")
         elif np.isnan(data.after[row]):
             steps.append(f"{remedy}: {data.outcomes[row]}")
@@ -83,15 +83,15 @@ def _picture(data: Trail) -> Picture:
     )
 
 
-def _rows(rescue: Rescue) -> list[tuple[list[str], str]]:
+def _rows(rescue: Rescue, data: Trail) -> list[tuple[list[str], str]]:
     """Return the cells of each attempt, and why it was kept or not."""
     rows = []
-    for attempt in rescue.attempts:
+    for name, attempt in zip(data.remedies, rescue.attempts, strict=True):
         numbers = (
             attempt.effective, attempt.drift, attempt.evaluations, attempt.seconds
         )  # fmt: skip
         cells = [
-            "before" if attempt.remedy == "none" else attempt.remedy,
+            name,
             show(attempt.khat_before) or "\N{EN DASH}",
             show(attempt.khat_after) or "\N{EN DASH}",
             attempt.level or "\N{EN DASH}",

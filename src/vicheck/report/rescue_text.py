@@ -44,7 +44,7 @@ def trail_lines(rescue: Rescue) -> list[str]:
         said = attempt.why if outcome == "failed" else said  # which says so itself
         rows.append(
             (
-                "  before" if attempt.remedy == "none" else f"  {attempt.remedy}",
+                f"  {data.remedies[row]}",
                 f"{attempt.khat_before:.2f}",
                 "" if np.isnan(attempt.khat_after) or not row else f"-> {attempt.khat_after:.2f}",
                 attempt.level,

@@ -16,7 +16,7 @@ from vicheck.quantities import Spec
 from vicheck.rescuing.budget import budget_for
 from vicheck.rescuing.candidate import NUM_DRAWS, NUM_SCREENED, Candidate, judged
 from vicheck.rescuing.ladder import LADDER, Patient, Rung, ordered
-from vicheck.rescuing.ranking import Meter, is_promising, khat_of
+from vicheck.rescuing.ranking import CLOSE, Meter, is_promising, khat_of
 from vicheck.rescuing.under_way import UnderWay
 from vicheck.results.check import Check
 from vicheck.results.fit import Fit
@@ -133,7 +133,8 @@ def _begun(
         few = min(NUM_SCREENED, num_draws)
         checked = check(what, num_draws=few, quantities=quantities, seed=seed, chains=False)
         if is_promising(checked.psis):
-            checked = judged(candidate, "", quantities, num_draws, seed + 1)
+            asked = quantities, num_draws, seed + 1
+            checked = judged(candidate, "", *asked, chains_below=CLOSE)
         return checked, candidate
     if isinstance(what, Draws):
         checked = check(what, quantities=quantities)

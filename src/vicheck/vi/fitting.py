@@ -61,8 +61,9 @@ def fit(
         fit, the prior, boxes of several widths and points of high density. With 48 of them a mode
         that a tenth of the starts lead to is found with 99%. Modes that q does not reach are fitted
         too; the deterministic solver returns the best of all (``fit.solution.search`` and
-        ``others`` have the rest). 1 means no search. For an expensive density there are fewer: the
-        search takes no more evaluations than the fit.
+        ``others`` have the rest). 1 means no search. For an expensive density there may be fewer,
+        12 at least: as many as the evaluations allow that the fit took, or 3000, or 1000 of a
+        density that is computed on the host.
     seed
         An integer or a JAX key; the same seed gives the same bits.
     progress

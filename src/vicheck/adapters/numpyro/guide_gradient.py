@@ -56,7 +56,8 @@ def gradient_of_guide(
         with np.errstate(divide="ignore", invalid="ignore"):
             pulls = np.where(sd > 0.0, noise / sd, 0.0)
         size = sum(int(np.size(value)) for value in free.values())
-        width = max(32, min(_DRAWS, _NUMBERS // max(1, size)))
+        # A power of 2 divides the draws: all pieces are of one shape, and compiled once.
+        width = 2 ** int(np.log2(max(2, min(_DRAWS, _NUMBERS // max(1, size)))))
         sums = np.zeros((3, size))
         for start in range(0, _DRAWS, width):
             rows = slice(start, start + width)

@@ -30,7 +30,7 @@ from vicheck.adapters.numpyro.traces import WholePlates, tracing
 from vicheck.adapters.numpyro.tuples import as_dictionary, is_data, with_tuples
 from vicheck.adapters.precision import in_double
 from vicheck.draws import Approximation, Draws, require_function
-from vicheck.errors import ARGUMENTS_DO_NOT_FIT, ModelError
+from vicheck.errors import ARGUMENTS_DO_NOT_FIT, ModelError, in_brief
 from vicheck.evaluation import SEPARATE_CHUNKS, chunk_size, evaluate_in_chunks, kept_draws
 from vicheck.model import Data, Model, double_precision
 from vicheck.results.convergence import Convergence
@@ -79,27 +79,34 @@ def draws_of_guide(
         approximation, fixed, target, f"{name} of {target.dim} parameters (NumPyro)"
     ).draws(num_draws, seed)
     trace = np.empty(0) if losses is None else -np.asarray(losses, np.float64)
-    return replace(
-        drawn,
-        notes=(_NOT_FINITE,) if trace.size and not np.isfinite(trace[-1]) else (),
-        elbo_trace=trace,
-        convergence=_convergence(approximation, fixed, target, trace, seed) if by_elbo else None,
-    )
+    notes = [_NOT_FINITE] if trace.size and not np.isfinite(trace[-1]) else []
+    convergence = None
+    if by_elbo:
+        convergence, note = _convergence(approximation, fixed, target, trace, seed)
+        notes += [note] if note else []
+    return replace(drawn, notes=tuple(notes), elbo_trace=trace, convergence=convergence)
 
 
 def _convergence(
     approximation: Guide, params: Mapping[str, Any], target: Model, trace: Floats, seed: int
-) -> Convergence | None:
-    """Return what is known of the optimiser: the gradient at its end, and whether it still rose."""
-    test = UNTESTED
-    if approximation.is_smooth(params, target.data):
-        test = gradient_of_guide(approximation, params, target.data, seed)
+) -> tuple[Convergence | None, str]:
+    """Return what is known of the optimiser: the gradient at its end, and whether it still rose.
+
+    A note says why there is no gradient.
+    """
+    test, note = UNTESTED, ""
+    try:
+        if approximation.is_smooth(params, target.data):
+            test = gradient_of_guide(approximation, params, target.data, seed)
+    except Exception as error:  # a check of draws needs no gradient, and must not fail without
+        note = f"The gradient of the guide's ELBO could not be tested ({in_brief(error)})."
     rise, steps = rise_at_end(trace)
     if not test.num_draws and not steps:
-        return None
-    return Convergence(
+        return None, note
+    known = Convergence(
         FitStatus.UNKNOWN, "SVI", test, elbo_rise=rise, elbo_rise_steps=steps, richer=""
     )
+    return known, note
 
 
 @dataclass(frozen=True, eq=False)
