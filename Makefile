@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-large test-processors test-wheel lint types bench bench-fit bench-engine bench-vsbc bench-rescue bench-shards accuracy coverage tail-shape auto-draws vsbc-verdicts truth fuzz soak paper horseshoe-nuts docs clean
+.PHONY: help demo test test-all test-large test-processors test-wheel lint types bench bench-fit bench-engine bench-vsbc bench-rescue bench-shards accuracy coverage tail-shape auto-draws vsbc-verdicts truth fuzz soak paper horseshoe-nuts docs pictures clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -44,6 +44,9 @@ types: $(VENV)/.dev  ## type check of src
 
 docs: $(VENV)/.dev  ## build the documentation in site/, strictly
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+pictures: $(VENV)/.dev  ## the pictures of the documentation: reports, where there is a chromium, and the gallery
+	$(BIN)/python docs/pictures/make.py
 
 bench-fit bench-vsbc accuracy: export VICHECK_CACHE = off  # times of compiling are those of a first run
 

@@ -21,7 +21,12 @@ os.environ.setdefault("PYTENSOR_FLAGS", "cxx=")
 collect_ignore = [] if find_spec("pyro") else ["docs/libraries-pyro.md"]  # make test-large runs it
 
 # Pages are tests too, but have no place for a marker.
-SLOW_PAGES = ("docs/libraries.md", "docs/vsbc.md", "docs/when-it-fails.md")
+SLOW_PAGES = (
+    *("docs/libraries.md", "docs/trusted-answer.md", "docs/vsbc.md", "docs/when-it-fails.md"),
+    *("docs/howto/arviz.md", "docs/howto/hierarchical.md", "docs/howto/vsbc.md"),
+    *("docs/gallery/batting.md", "docs/gallery/bioassay.md", "docs/gallery/dyestuff.md"),
+    *("docs/gallery/geyser.md", "docs/gallery/pumps.md", "docs/gallery/stackloss.md"),
+)
 
 # The files that take longest, first: the last of several workers to end decides how long it takes.
 LONGEST = (

@@ -48,6 +48,9 @@ processor, with compiling.
 | gradients | densities | NUTS | s |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|"""
 
+EARLIER = """† Measured when short chains were run from every candidate that was judged, not only
+from those with a khat below 0.5: gradients may be fewer now."""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -63,7 +66,7 @@ def main() -> None:
         print(name, json.dumps(rows[name]), flush=True)
         RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
         measured = {each: rows[each] for each in listed if "level" in rows.get(each, {})}
-        PAGE.write_text(as_markdown(measured))
+        PAGE.write_text(as_markdown(measured, [each for each in listed if each not in measured]))
 
 
 def cases(data: Path) -> Iterator[Problem]:
@@ -101,7 +104,7 @@ def rescued(problem: Problem) -> dict[str, Any]:
         "khat_after": float(found.check.khat),
         "level": found.check.verdict.level,
         "succeeded": found.succeeded,
-        "by": [row.remedy for row in found.attempts[1:] if row.kept],
+        "by": list(found.remedies),
         "gradients": found.num_gradients,
         "densities": found.num_evaluations - found.num_gradients,
         "seconds": round(seconds, 1),
@@ -236,7 +239,7 @@ def groups() -> Any:
     return vicheck.from_numpyro(model, trials, y=successes)
 
 
-def as_markdown(rows: dict[str, dict[str, Any]]) -> str:
+def as_markdown(rows: dict[str, dict[str, Any]], missing: list[str]) -> str:
     lines = [HEAD]
     for name, row in rows.items():
         level = row["level"] if row["succeeded"] else f"{row['level']}, not rescued"
@@ -246,10 +249,15 @@ def as_markdown(rows: dict[str, dict[str, Any]]) -> str:
         of_nuts = row.get("nuts_gradients") or ""
         star = "\\*" if row.get("nuts_caution") else ""
         lines.append(
-            f"| {name} | {row['parameters']} | {row['khat_before']:.2f} | {row['khat_after']:.2f} "
+            f"| {name}{'†' if row.get('earlier') else ''} "
+            f"| {row['parameters']} | {row['khat_before']:.2f} | {row['khat_after']:.2f} "
             f"| {level} | {', '.join(row['by'])} | {' | '.join(errors)} | {row['gradients']} "
             f"| {row['densities']} | {of_nuts}{star} | {row['seconds']} |"
         )
+    if any(row.get("earlier") for row in rows.values()):
+        lines += ["", EARLIER]
+    if missing:
+        lines += ["", f"Not measured since rescues judge in stages: {'; '.join(missing)}."]
     return "\n".join(lines) + "\n"
 
 

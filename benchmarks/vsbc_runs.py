@@ -56,6 +56,7 @@ def model_of(problem: str, data: str = "") -> tuple[Any, str]:
 
     import vicheck
     import vicheck.calibration.run
+    import vicheck.judging
 
     if problem == "horseshoe":
         from vicheck.paper.models import horseshoe_logistic

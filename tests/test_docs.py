@@ -76,3 +76,22 @@ def test_the_command_line_prints_what_is_shown(block):
     printed = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=False)
     assert printed.returncode in (0, 1, 2)
     assert printed.stdout == expected
+
+
+GALLERY = sorted(page for page in (DOCS / "gallery").glob("*.md") if page.stem != "index")
+
+
+@pytest.mark.parametrize("page", GALLERY, ids=lambda page: page.stem)
+def test_a_page_of_the_gallery_has_the_picture_it_ends_with_on_top(page):
+    text = page.read_text(encoding="utf-8")
+    assert re.match(rf"# .+\n\n!\[[^\]]+\]\({page.stem}\.png\)\n", text)
+    assert page.with_suffix(".png").stat().st_size > 0
+    last = re.findall(r"^>>> (.*)$", text, re.M)[-1]
+    assert re.match(r"figure = vicheck\.plots\.\w+\(", last)  # docs/pictures/make.py saves it
+
+
+def test_the_gallery_has_six_pages_and_its_table_all_of_them():
+    overview = (DOCS / "gallery" / "index.md").read_text(encoding="utf-8")
+    linked = re.findall(r"\((\w+)\.md\)", overview)
+    assert sorted(linked) == [page.stem for page in GALLERY]
+    assert len(GALLERY) == 6

@@ -78,6 +78,7 @@ HANDED_OVER = {
     "results/explanation.py": {"report"},
     "results/fit.py": {"vi"},
     "results/linear_response.py": {"vi"},
+    "results/rescue.py": {"report"},
 }
 THIRD_PARTY = {
     "errors": set(),
@@ -114,7 +115,7 @@ THIRD_PARTY = {
         "xarray",
     },
     "plots": {"matplotlib", "numpy", "scipy"},
-    "report": {"jinja2", "markupsafe", "matplotlib", "pandas", "rich"},
+    "report": {"jinja2", "markupsafe", "matplotlib", "numpy", "pandas", "rich"},
     "checking": {"jax", "numpy", "pandas", "scipy"},
     "calibration": {"filelock", "jax", "numpy", "pandas", "xarray"},
     "rescuing": {"numpy"},

@@ -211,7 +211,7 @@ def test_a_density_that_is_nowhere_finite():
     ("model", "options", "error", "message"),
     [
         (3, {}, TypeError, "model must be a vicheck Model, got int: make one with"),
-        (None, {"seed": -1}, ValueError, "seed must be at least 0, got -1"),
+        (None, {"seed": -1}, ValueError, "seed must be an integer from 0 on or a JAX key, got -1"),
         (None, {"num_chains": "4"}, TypeError, "num_chains must be an integer, got '4'"),
     ],
 )

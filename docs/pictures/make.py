@@ -1,7 +1,13 @@
-"""Make the pictures of reports: `python docs/pictures/make.py`, where there is a Chromium."""
+"""Make the pictures of the documentation: of reports, where there is a Chromium, and the gallery.
 
+`python docs/pictures/make.py` makes all of them, `python docs/pictures/make.py batting` that of one
+page of the gallery.
+"""
+
+import doctest
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -13,6 +19,7 @@ import vicheck
 from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred
 
 HERE = Path(__file__).parent
+GALLERY = HERE.parent / "gallery"
 WIDTH, HEIGHTS = 1180, {"good": 1480, "bad": 2040, "vsbc": 1560}
 
 
@@ -35,7 +42,7 @@ def write_reports(directory):
     vicheck.vsbc(schools, progress=False).report(directory / "vsbc.html")
 
 
-def main():
+def picture_reports():
     """Write the reports, and take a picture of each."""
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
     if browser is None:
@@ -54,5 +61,22 @@ def main():
             )  # fmt: skip
 
 
+def picture_page(page):
+    """Run the examples of a page of the gallery, and save the figure that it ends with."""
+    names = {}
+    for example in doctest.DocTestParser().get_examples(page.read_text(encoding="utf-8")):
+        exec(compile(example.source, page.name, "exec"), names)
+    names["figure"].savefig(page.with_suffix(".png"), dpi=110)
+
+
+def main(chosen):
+    """Make all pictures, or those of the pages of the gallery that are named."""
+    if not chosen:
+        picture_reports()
+    for page in sorted(GALLERY.glob("*.md")):
+        if page.stem != "index" and (not chosen or page.stem in chosen):
+            picture_page(page)
+
+
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

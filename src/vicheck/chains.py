@@ -195,6 +195,8 @@ class Ends(NamedTuple):
     """During an eighth of the steps, from the middle on."""
     late: Stretch
     """During the last quarter of the steps."""
+    heights: tuple[Floats, Floats]
+    """Log density of each chain, in the middle and at the end, shape ``(n,)`` each."""
     num_steps: int
     num_gradients: int
     """Of each chain, after the step size was found."""
@@ -279,7 +281,8 @@ def run_chains(
             else:
                 nothing = look(starts[:1])[:0]
                 stretch = Stretch(nothing, nothing)
-                return Ends(kept, nothing, stretch, stretch, 0, 0, np.nan, np.nan)
+                heights = np.empty(0), np.empty(0)
+                return Ends(kept, nothing, stretch, stretch, heights, 0, 0, np.nan, np.nan)
             step_size = _adapted(clock, state, roots, mean_leapfrogs, rng)
             if len(some) < len(starts):
                 kept, state = _State.where_finite(clock, starts)
@@ -293,6 +296,8 @@ def run_chains(
         for index, leapfrogs in enumerate(schedule):
             state, probability = _step(evaluate, state, roots, step_size, leapfrogs, rng)
             accepted += float(probability.mean())
+            if index == first:
+                midway = state.value
             if index in halfway or index >= last:
                 values = look(state.z)
                 if index in halfway:
@@ -300,7 +305,8 @@ def run_chains(
                 if index >= last:
                     late.add(values)
         stretches = middle.stretch(), late.stretch()
-    return Ends(kept, values, *stretches, steps, sum(schedule), step_size, accepted / steps)
+    heights, gradients = (midway, state.value), sum(schedule)
+    return Ends(kept, values, *stretches, heights, steps, gradients, step_size, accepted / steps)
 
 
 def _schedule(num_gradients: int, mean_leapfrogs: int, rng: np.random.Generator) -> list[int]:

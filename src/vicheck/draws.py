@@ -14,6 +14,7 @@ from vicheck.results.status import FitStatus
 
 if TYPE_CHECKING:
     from vicheck.model import Model
+    from vicheck.results.convergence import Convergence
     from vicheck.vi.families.family import Family
 
 __all__ = ["Approximation", "Draws", "as_numbers", "require_function"]
@@ -58,6 +59,8 @@ class Draws:
     """How the fit ended, if its library says so; `vicheck.vsbc` counts it."""
     elbo_trace: Floats = field(default_factory=lambda: np.empty(0))
     """Estimates of the ELBO as the fit went along, where they are known."""
+    convergence: Convergence | None = None
+    """What is known of the optimiser, where it could be tested."""
     model: Model | None = None
     """The model with its data, where the library's own could be read."""
     q: Approximation | None = None

@@ -17,6 +17,7 @@ from jax import lax
 from vicheck.errors import ModelError
 from vicheck.runtime.compiling import compiled
 from vicheck.runtime.jax_settings import double_precision
+from vicheck.runtime.seeds import Seed, as_seed
 from vicheck.runtime.tracing import Traced, abstract_key, abstract_vector
 
 __all__ = [
@@ -94,6 +95,10 @@ class Program(Traced, abc.ABC):
     @abc.abstractmethod
     def log_density(self, z: jax.Array, data: Data) -> jax.Array:
         """Log joint density at z, the Jacobian of the constraints included."""
+
+    def unchecked(self) -> Program:
+        """Return what computes the same in less time to compile, for many fits; or itself."""
+        return self
 
     def density_on_host(self, data: Data) -> Callable[[Any], tuple[Any, Any]] | None:
         """Return a function that computes log densities and gradients on the host, or None.
@@ -254,7 +259,7 @@ class Model:
         with double_precision():
             return np.asarray(self.program.unconstrain(theta, self.data))
 
-    def simulate(self, seed: int = 0) -> tuple[np.ndarray, Data]:
+    def simulate(self, seed: Seed = 0) -> tuple[np.ndarray, Data]:
         """Draw parameters from the prior and data from the model given them.
 
         Returns
@@ -264,7 +269,9 @@ class Model:
         """
         self.program.require_simulation()
         with double_precision():
-            z, simulated = jax.device_get(simulate_many(self.program, np.array([seed]), self.data))
+            z, simulated = jax.device_get(
+                simulate_many(self.program, np.array([as_seed(seed)]), self.data)
+            )
         return z[0], self.data | jax.tree.map(lambda array: np.asarray(array[0]), simulated)
 
     def _as_rows(self, z: Any) -> np.ndarray:

@@ -7,7 +7,7 @@ NumPyro's own diagnostics do the work. What is added is the rank normalisation o
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,6 +27,8 @@ from vicheck.results.fit import Fit
 from vicheck.results.reference import Reference, blocks_of
 from vicheck.runtime.compiling import compiled
 from vicheck.runtime.interrupts import between_pieces, check_interrupt
+from vicheck.runtime.progress import Progress, advance, showing
+from vicheck.runtime.seeds import Seed, as_seed
 from vicheck.runtime.workers import in_order, require_executor
 
 __all__ = ["reference"]
@@ -49,10 +51,11 @@ def reference(
     num_draws: int = 1000,
     num_warmup: int = 1000,
     num_chains: int = 4,
-    seed: int = 0,
+    seed: Seed = 0,
     target_accept: float = 0.9,
     around: Check | Fit | None = None,
     executor: Executor | None = None,
+    progress: Progress = True,
 ) -> Reference:
     """Sample the posterior with NUTS, in float64.
 
@@ -68,7 +71,7 @@ def reference(
         Chains, run one after the other, or by an executor. Each starts at a uniform draw from
         (-2, 2) in every coordinate of z where the density and its gradient are finite.
     seed
-        The same seed gives the same draws.
+        An integer or a JAX key; the same seed gives the same draws.
     target_accept
         Acceptance the step size is adapted to; larger means smaller steps.
     around
@@ -78,6 +81,9 @@ def reference(
         Anything with the interface of `concurrent.futures.Executor`, for one chain on each of its
         workers. The draws are the same bits wherever chains are run; the chain of a worker that
         dies is run again.
+    progress
+        Whether to show a line on standard error, after a second and where that is a terminal or a
+        notebook; or a function to call with each sentence instead.
 
     Raises
     ------
@@ -103,12 +109,12 @@ def reference(
         ("num_draws", num_draws, _MIN_DRAWS),
         ("num_warmup", num_warmup, 1),
         ("num_chains", num_chains, 1),
-        ("seed", seed, 0),
     ):
         if not isinstance(value, int | np.integer):
             raise TypeError(f"{name} must be an integer, got {value!r}")
         if value < least:
             raise ValueError(f"{name} must be at least {least}, got {value}")
+    seed = as_seed(seed)
     if not 0.0 < target_accept < 1.0:
         raise ValueError(f"target_accept must lie between 0 and 1, got {target_accept}")
     model = model.given(data).snapshot()
@@ -121,7 +127,8 @@ def reference(
     chains = _Chains(model, starts, variances, num_draws, num_warmup, seed, target_accept)
     numbers = range(num_chains)
     each = map(chains.chunk, numbers) if executor is None else in_order(executor, chains, numbers)
-    z, diverging, num_steps = map(np.stack, zip(*each, strict=True))
+    with showing(progress, f"sampling {num_chains} chains"):
+        z, diverging, num_steps = map(np.stack, zip(*_counted(each, num_chains), strict=True))
     draws = model.constrain(z)
     names = labels({name: array.shape[2:] for name, array in draws.items()})
     blocks = blocks_of(draws)
@@ -132,6 +139,13 @@ def reference(
     return Reference(
         z, draws, rhat, ess, mcse, int(diverging.sum()), num_gradients=int(num_steps.sum())
     )
+
+
+def _counted(chains: Iterable[Any], total: int) -> Iterator[Any]:
+    """Yield chains, and say how many are done."""
+    for done, chain in enumerate(chains, start=1):
+        advance(done, total)
+        yield chain
 
 
 def _draws_around(around: Check | Fit, most: int, seed: int) -> dict[str, Floats]:

@@ -7,6 +7,7 @@ import pytest
 from jax.scipy import stats
 
 import vicheck
+from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_noncentred
 
 
 def two_normals(x):
@@ -40,3 +41,18 @@ def test_nothing_is_asked_of_a_density_beyond_the_bounds_of_a_distribution():
     assert checked.chains is None
     assert "other modes were not searched for" in checked.verdict.sentence
     np.testing.assert_allclose(checked.log_p, checked.log_q, atol=1e-10)
+
+
+def test_the_density_of_a_model_is_that_of_its_flat_vector():
+    model = vicheck.from_numpyro(eight_schools_noncentred, **EIGHT_SCHOOLS)
+    q = dist.Normal(jnp.zeros(model.dim), 1.0).to_event(1)
+    checked = vicheck.check_distribution(q, model.log_density, num_draws=500)
+    assert {"mu", "tau", "theta_raw", "theta"} <= set(checked.draws)
+    np.testing.assert_array_less(0.0, checked.draws["tau"])
+    z = np.column_stack(
+        [checked.draws["mu"], np.log(checked.draws["tau"]), checked.draws["theta_raw"]]
+    )
+    np.testing.assert_allclose(checked.log_p, model.log_density(z), rtol=1e-9)
+    short = dist.Normal(jnp.zeros(3), 1.0).to_event(1)
+    with pytest.raises(ValueError, match="unconstrained vector, of shape"):
+        vicheck.check_distribution(short, model.log_density, num_draws=10)

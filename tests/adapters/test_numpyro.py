@@ -13,7 +13,7 @@ from scipy.special import expit, logsumexp
 
 from vicheck.adapters.numpyro.models import from_numpyro
 from vicheck.errors import ModelError
-from vicheck.model import double_precision, unravel
+from vicheck.model import Model, double_precision, unravel
 from vicheck.paper import models
 from vicheck.runtime.compiling import num_compiled
 
@@ -142,6 +142,49 @@ def test_log_density_equals_numpyros_own(case, rng):
     with double_precision():
         energies = np.asarray(compiled(jax.vmap(energy))(z))
     np.testing.assert_allclose(model.log_density(z), -energies, rtol=1e-12)
+
+
+def sums_to_one(y=None, counts=None):
+    shares = numpyro.sample("shares", dist.Dirichlet(jnp.ones(3)))
+    upper = numpyro.sample("upper", dist.HalfNormal(1.0))
+    numpyro.sample("y", dist.Uniform(0.0, upper).expand([2]).to_event(1), obs=y)
+    numpyro.sample("counts", dist.Multinomial(4, shares), obs=counts)
+
+
+@pytest.mark.parametrize(
+    ("y", "counts", "inside"),
+    [
+        ([0.1, 0.2], [1, 1, 2], True),
+        ([0.1, 9.0], [1, 1, 2], False),
+        ([0.1, 0.2], [5, 1, -2], False),
+    ],
+)
+def test_data_outside_the_support_have_no_density(y, counts, inside, rng):
+    model = from_numpyro(sums_to_one, y=np.array(y), counts=np.array(counts))
+    z = rng.normal(size=model.dim)
+
+    def energy(z):
+        data = {name: jnp.asarray(array) for name, array in model.data.items()}
+        return potential_energy(sums_to_one, (), data, unravel(z, model.program.layout))
+
+    with double_precision():
+        expected = -float(compiled(energy)(z))
+    assert np.isfinite(expected) == inside
+    np.testing.assert_allclose(model.log_density(z), expected, rtol=1e-12)
+    unchecked = Model(model.program.unchecked(), model.data)
+    np.testing.assert_allclose(unchecked.log_density(z), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_without_checks_the_density_of_parameters_is_the_same(case, rng):
+    function, data = CASES[case]
+    model = from_numpyro(function, **data)
+    unchecked = Model(model.program.unchecked(), model.data)
+    z = 3.0 * rng.normal(size=(3, model.dim))
+    np.testing.assert_allclose(unchecked.log_density(z), model.log_density(z), rtol=1e-12)
+    with double_precision():
+        quick = unchecked.program.computation("log_density", model.data)
+        assert quick != model.program.computation("log_density", model.data)
 
 
 # ---- data

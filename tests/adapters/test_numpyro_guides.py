@@ -12,7 +12,7 @@ from numpyro.infer import SVI, Trace_ELBO, autoguide
 from scipy import stats
 
 import vicheck
-from vicheck.adapters.numpyro.guides import still_rising
+from vicheck.adapters.numpyro.guides import rise_at_end
 from vicheck.errors import ModelError
 from vicheck.paper.models import (
     EIGHT_SCHOOLS,
@@ -114,7 +114,11 @@ def test_what_svi_returns_and_quantities_of_derived_values():
         quantities={"largest": lambda theta: theta["theta"].max()},
     )  # fmt: skip
     assert list(checked.moments.index) == ["largest"]
-    assert checked.notes == tuple(filter(None, [still_rising(result.losses)]))
+    rise, steps = rise_at_end(-np.asarray(result.losses, float))
+    assert checked.convergence.elbo_rise_steps == steps
+    if steps:
+        assert checked.findings[0].code == "still-rising"
+        assert checked.convergence.elbo_rise == rise
     assert checked.elbo_trace.tolist() == (-np.asarray(result.losses, float)).tolist()
 
 
@@ -188,7 +192,10 @@ def of_another_shape(sigma, y=None):
     [
         (misses_tau, "does not cover the latent site 'tau' of the model; it has: mu, theta"),
         (draws_too_much, "draws a site 'nothing' that the model does not have"),
-        (autoguide.AutoDelta(eight_schools_centred), "is a point, which has no density"),
+        (
+            autoguide.AutoDelta(eight_schools_centred),
+            "is a point, which has no density, so there is nothing to check",
+        ),
         (in_part_a_point, r"9 random numbers for 10 parameters: it is a point .* \(of tau\)"),
         (with_auxiliary_noise, r"an integral over auxiliary numbers \(noise\)"),
         (of_another_shape, r"draw site 'theta' with shape \(8,\), as the model does, got \(8, 1\)"),
@@ -324,12 +331,87 @@ def test_minibatches_see_all_data_and_parameters_of_the_model_are_fixed():
     np.testing.assert_allclose(checked.log_p, expected, rtol=1e-6)
 
 
-def test_a_rising_elbo_is_noted():
+def test_a_rising_elbo_is_measured():
     noise = np.random.default_rng(0).normal(size=1000)
-    assert still_rising(noise) == ""
-    assert still_rising(None) == ""
-    assert "by 5 nats over its last 100 steps" in still_rising(noise / 9 - 0.05 * np.arange(1000))
-    assert "not finite" in still_rising(np.append(noise, np.nan))
+    assert rise_at_end(noise)[1] == 0
+    assert rise_at_end(np.empty(0))[1] == 0
+    rise, steps = rise_at_end(noise / 9 + 0.05 * np.arange(1000))
+    assert rise == pytest.approx(5.0, abs=0.3)
+    assert steps == 100
+    assert rise_at_end(np.append(noise, np.nan))[1] == 0
+
+
+def normal(x):
+    """A posterior that mean field fits exactly: independent normals."""
+    with numpyro.plate("three", 3):
+        numpyro.sample("z", dist.Normal(x, 2.0))
+    numpyro.sample("s", dist.LogNormal(0.0, 0.5))
+
+
+EXACT = {
+    "z_auto_loc": np.array([1.0, 2.0, 3.0]),
+    "z_auto_scale": np.full(3, 2.0),
+    "s_auto_loc": 0.0,
+    "s_auto_scale": 0.5,
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "distance", "code"),
+    [
+        ({}, 0.0, "converged"),
+        ({"z_auto_loc": np.array([1.0, 2.1, 3.0])}, 0.05, "converged"),
+        ({"z_auto_loc": np.array([1.0, 3.0, 3.0])}, 0.5, "gradient-not-zero"),
+        ({"s_auto_scale": 0.25}, 0.75, "gradient-not-zero"),
+    ],
+)
+def test_the_gradient_of_a_guide_says_how_far_it_is_from_its_optimum(changed, distance, code):
+    guide, x = autoguide.AutoNormal(normal), np.array([1.0, 2.0, 3.0])
+    checked = vicheck.check_numpyro(normal, guide, EXACT | changed, x, num_draws=1000)
+    test = checked.convergence.gradient
+    # In sds of q: a mean one half too high has gradient -1/2; the log of a scale s has 1 - s^2.
+    assert test.size == pytest.approx(distance, abs=0.15)
+    assert code in {finding.code for finding in checked.findings}
+    assert str(checked.verdict.converged) == ("yes" if code == "converged" else "no")
+    if changed and code != "converged":
+        assert test.worst.startswith(next(iter(changed)))
+
+
+def test_a_fit_that_ended_early_is_told_from_a_family_that_is_too_poor():
+    guide = autoguide.AutoNormal(eight_schools_centred)
+    early = run(eight_schools_centred, guide, **EIGHT_SCHOOLS)
+    checked = vicheck.check_numpyro(
+        eight_schools_centred, guide, early, **EIGHT_SCHOOLS, num_draws=2000
+    )
+    assert "gradient-not-zero" in {finding.code for finding in checked.findings}
+    assert "run SVI longer" in checked.verdict.hint
+
+
+def test_laplace_is_the_normal_at_the_mode():
+    guide, x = autoguide.AutoLaplaceApproximation(normal), np.array([1.0, 2.0, 3.0])
+    run(normal, guide, x=x)
+    mode = {"auto_loc": np.array([1.0, 2.0, 3.0, 0.0])}
+    checked = vicheck.check_numpyro(normal, guide, mode, x, num_draws=1000)
+    assert checked.khat < 0.1
+    assert checked.convergence is None
+    assert "AutoLaplaceApproximation" in checked.title
+    np.testing.assert_allclose(checked.draws["z"].std(axis=0), 2.0, rtol=0.1)
+
+
+def test_arguments_may_be_tuples_of_arrays():
+    def line(data, y=None):
+        x, offset = data
+        slope = numpyro.sample("slope", dist.Normal(0.0, 1.0))
+        numpyro.sample("y", dist.Normal(slope * x + offset, 1.0), obs=y)
+
+    rng = np.random.default_rng(0)
+    data, y = (rng.normal(size=10), rng.normal(size=(10,))), rng.normal(size=10)
+    guide = autoguide.AutoNormal(line)
+    params = run(line, guide, data=data, y=y)
+    checked = vicheck.check_numpyro(line, guide, params, data, y=y, num_draws=500)
+    native = vicheck.from_numpyro(line, data, y=y)
+    expected = native.log_density(checked.draws["slope"][:, None])
+    np.testing.assert_allclose(checked.log_p, expected, rtol=1e-6)
 
 
 def calibrate(steps, **options):

@@ -21,12 +21,12 @@ Y = np.array([0.5, 1.5, -0.25])
 NUMBER = 1.0
 
 
-def computations(function, y=Y):
+def computations(function, y=Y, use="log_density"):
     """Return what is seen of a model by its outline and by tracing all of it."""
     model = vicheck.from_numpyro(function, y=y, observed=("y",))
     with double_precision():
-        outline = tracing.trace_outline(model.program.outline("log_density", model.data))
-        whole = tracing.trace(*model.program.traces("log_density", model.data), model.program)
+        outline = tracing.trace_outline(model.program.outline(use, model.data))
+        whole = tracing.trace(*model.program.traces(use, model.data), model.program)
     return outline, whole
 
 
@@ -120,6 +120,31 @@ def test_two_models_have_the_same_outline_only_if_they_compute_the_same():
                 assert whole == its_whole, (one, other)
     # And outlines are not the same as a rule.
     assert len({whole for _, whole in seen.values()}) >= len(MODELS) - 4
+
+
+def test_two_models_have_the_same_outline_of_a_simulation_only_if_they_draw_the_same():
+    refused = [name for name in MODELS if name.startswith(("flat", "more", "masked", "scaled"))]
+    models = {name: model for name, model in MODELS.items() if name not in refused}
+    models["drawn otherwise"] = drawn_otherwise(1.0)
+    models["drawn otherwise, wider"] = drawn_otherwise(2.0)
+    seen = {name: computations(model, use="simulate") for name, model in models.items()}
+    known = {name: pair for name, pair in seen.items() if pair[0] is not None}
+    assert {"plain", "uniform", "drawn otherwise", "drawn otherwise, wider"} <= {*known}
+    for one, (outline, whole) in known.items():
+        for other, (its_outline, its_whole) in known.items():
+            if outline == its_outline:
+                assert whole == its_whole, (one, other)
+    assert len({outline for outline, _ in known.values()}) >= len(known) - 4
+
+
+def drawn_otherwise(width):
+    """Return a model whose density does not show how data are drawn."""
+
+    def model(y=None):
+        mu = numpyro.sample("mu", dist.Normal(0.0, 1.0))
+        numpyro.sample("y", dist.Normal(mu, width if y is None else 1.0).expand([3]), obs=y)
+
+    return model
 
 
 def test_the_order_of_sites_counts():
@@ -239,3 +264,15 @@ def test_a_model_that_was_seen_before_is_not_traced_whole_again(monkeypatch):
     assert model.log_density([0.5]) == first
     again = vicheck.from_numpyro(normal_mean(), y=Y, observed=("y",))
     assert again.log_density([0.5]) == first
+
+
+def test_a_simulation_that_was_seen_before_is_not_traced_whole_again(monkeypatch):
+    def seen(function):
+        model = vicheck.from_numpyro(function, y=Y, observed=("y",))
+        with double_precision():
+            return model.program.computation("simulate", model.data)
+
+    first = seen(drawn_otherwise(1.0))
+    assert seen(drawn_otherwise(2.0)) != first
+    monkeypatch.setattr(tracing, "trace", lambda *args: pytest.fail("it is traced whole"))
+    assert seen(drawn_otherwise(1.0)) == first

@@ -25,7 +25,9 @@ def test_files_are_told_apart_by_their_names(tree, tmp_path):
     tree.to_netcdf(tmp_path / "fit.nc")
     assert draws_of(tmp_path / "fit.nc", None, None).num_draws == 500
     assert draws_of(str(CSV), None, None).values.keys() >= {"mu", "tau"}
-    with pytest.raises(InputFileError, match=r"its name must end in .csv, .nc, .zarr or .npz"):
+    with pytest.raises(
+        InputFileError, match=r"its name must end in .csv, .npz, .parquet, .nc, .zarr"
+    ):
         draws_of(tmp_path / "fit.txt", None, None)
     with pytest.raises(FileNotFoundError):
         draws_of(tmp_path / "absent.csv", None, None)

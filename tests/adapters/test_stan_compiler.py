@@ -16,7 +16,7 @@ import pytest
 import vicheck
 from vicheck.adapters.stan import compiler, headers
 from vicheck.adapters.stan.bridge import Bridge
-from vicheck.adapters.stan.compiler import compile_program, library_name, show, translate
+from vicheck.adapters.stan.compiler import compile_program, library_name, translate
 from vicheck.adapters.stan.headers import all_headers, needed_headers
 from vicheck.adapters.stan.sources import CompiledProgram, source_of
 from vicheck.cli.loading import load_model
@@ -204,16 +204,6 @@ def test_it_is_said_that_a_program_is_compiled_and_not_that_it_is_found(fake, pl
     ]
     source_of(PROGRAM, said.append)
     assert len(said) == 1
-
-
-@pytest.mark.parametrize("terminal", [True, False])
-def test_it_is_shown_on_a_terminal(terminal, monkeypatch, capsys):
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    show("compiling \x1b[31m.stan")
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert ("compiling" in shown.err) is terminal
-    assert "\x1b" not in shown.err
 
 
 def test_the_command_line_shows_it_too(fake, place, tmp_path):

@@ -425,7 +425,7 @@ def test_a_bare_density_simulates_nothing():
         ({"num_datasets": True}, ValueError, "num_datasets must be an integer"),
         ({"num_draws": 0}, ValueError, "num_draws must be an integer from 1 on, got 0"),
         ({"chunk_size": 0}, ValueError, "chunk_size must be an integer from 1 on, got 0"),
-        ({"seed": -1}, ValueError, "seed must be an integer from 0 on, got -1"),
+        ({"seed": -1}, ValueError, "seed must be an integer from 0 on or a JAX key, got -1"),
         ({"time_limit": 0.0}, ValueError, "time_limit must be a positive number of seconds"),
         ({"time_limit": np.nan}, ValueError, "time_limit must be a positive number of seconds"),
         ({"family": "student"}, ValueError, "family must be one of mean_field, full_rank"),

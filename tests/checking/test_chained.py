@@ -188,6 +188,19 @@ def test_means_are_right_under_a_joint_that_is_not():
     assert (np.abs(checked.chains.drift) < 0.1).all()
 
 
+def test_chains_that_have_arrived_vouch_for_one_mean_while_another_is_wrong():
+    """A banana: its ridge has mean 0 by symmetry, and across it q is a third of an sd too low."""
+
+    def log_density(x):
+        return -0.5 * x[0] ** 2 - 0.5 * (x[1] - x[0] ** 2 + 1.0) ** 2
+
+    checked = vicheck.check(vicheck.fit(vicheck.from_log_density(log_density, np.zeros(2))))
+    assert checked.verdict.level == "unreliable"
+    assert checked.moments.loc["x[1]", "vi_mean"] == pytest.approx(-0.35 * np.sqrt(3.0), abs=0.05)
+    assert checked.chains.heights.memory < 0.2
+    assert checked.moments["use_mean"].to_dict() == {"x[0]": "vi", "x[1]": "neither"}
+
+
 def test_a_drift_from_weighted_draws_is_not_reliable():
     """Ratios that are all about equal, of a model that is another one."""
     rng = np.random.default_rng(1)

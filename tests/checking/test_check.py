@@ -1,6 +1,7 @@
 """`check`: the numbers behind a verdict, held against exact ones."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -75,7 +76,7 @@ def test_an_unconverged_fit_is_told_to_keep_optimising(centred):
     assert checked.convergence.gradient.p_value < 0.01
     (finding,) = [each for each in checked.findings if each.code == "gradient-not-zero"]
     assert finding.hint.startswith("Keep optimising: ")
-    assert checked.verdict.hint.startswith("Mend the fit first: ")
+    assert checked.verdict.hint.startswith("Improve the fit first: ")
 
 
 def test_moments_have_the_promised_columns_and_names(checked):
@@ -155,6 +156,13 @@ def test_a_mode_that_khat_cannot_see_is_reported():
     np.testing.assert_allclose(checked.pooled.masses, [0.8, 0.2], atol=0.01)
     assert checked.pooled.log_evidence.value == pytest.approx(0.0, abs=0.01)
     assert checked.pooled.khat < 0.5
+    # Draws of q have 80% of the evidence: the error, which would be 1e-3, is what they lack.
+    for found in (checked.log_evidence, checked.divergences.kl_q_p):
+        assert found.mcse == pytest.approx(-np.log(0.8), abs=0.02)
+        assert "other modes" in found.caution
+    unsure = replace(checked, pooled=replace(checked.pooled, khat=0.9))
+    assert unsure.log_evidence.mcse == np.inf
+    assert replace(checked, pooled=None, modes=None).log_evidence.mcse < 0.01
 
 
 @pytest.mark.parametrize("seed", range(2))

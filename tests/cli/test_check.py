@@ -224,3 +224,15 @@ def test_a_file_that_crashes_its_library_is_refused(monkeypatch, tmp_path):
     done = call("check", path, XLA_FLAGS="")  # which would be tried by a process too
     assert done.returncode == 65
     assert "the library that reads it crashes" in done.stderr
+
+
+def test_a_family_by_the_name_that_others_have_with_its_rank(files):
+    options = ["--family", "lowrank", "--rank", "1", "--draws", "1000", "--json"]
+    model = ["check", f"{files / 'lines.py'}:line", "--data", files / "data.json"]
+    result = call(*model, *options)
+    answer = json.loads(result.stdout)
+    assert answer["provenance"]["settings"]["family"] == "low_rank"
+    assert answer["provenance"]["settings"]["rank"] == "1"
+    other = call(*model, "--rank", "1")
+    assert other.returncode == 64
+    assert "--rank goes with family='low_rank'" in other.stderr.replace("\n", " ")

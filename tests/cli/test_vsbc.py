@@ -65,7 +65,7 @@ def test_what_a_person_sees_and_what_is_written(files):
     )  # fmt: skip
     assert done.returncode == 2, done.stdout + done.stderr
     assert "q is too narrow for both[" in done.stdout
-    assert "and weights do not mend it: khat of " in done.stdout
+    assert "and weights do not correct it: khat of " in done.stdout
     assert "small when q sits too high" in done.stdout
     assert "both[1]" in (files / "page.html").read_text()
     saved = Calibration.load(files / "vsbc.npz")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 import vicheck
-from vicheck.results.chains import Drift, ShortChains
+from vicheck.results.chains import Drift, Heights, ShortChains
 from vicheck.results.convergence import Convergence, GradientTest, PooledModes
 from vicheck.results.estimates import Measure
 from vicheck.results.modes import ModeSearch
@@ -68,6 +68,7 @@ def screenings():
     )  # fmt: skip
     return {
         "": fine,
+        "swapped-densities": replace(fine, swapped=True, swapped_khat=1.4),
         "tied-draws": replace(fine, num_copies=900),
         "clipped-ratios": replace(fine, num_clipped=10),
         "dependent-draws": replace(fine, likeness=40.0),
@@ -129,6 +130,11 @@ def drift(shift=0.0, growth=0.0, error=0.02):
     return Drift(sizes[0], errors, p_values[0], sizes[1], errors, p_values[1])
 
 
+def heights(memory=0.1, shift=0.0, variance=0.5):
+    """Return what log densities do along chains, by default those of chains that have arrived."""
+    return Heights(memory, shift, 0.02, variance)
+
+
 def chains(from_starts=None, from_q=None, **changes):
     """Return chains that have moved nothing but what is said."""
     from_starts = drift() if from_starts is None else from_starts
@@ -148,6 +154,8 @@ def chains(from_starts=None, from_q=None, **changes):
         "from_starts": from_starts,
         "from_q": from_starts if from_q is None else from_q,
         "settling": drift(),
+        "memory": np.full(2, 0.1),
+        "heights": heights(),
         "rhat": np.ones(2),
     }
     return ShortChains(**(options | changes))

@@ -128,13 +128,13 @@ def test_a_quantity_that_is_not_calibrated_is_said_to_be_so():
 # ---- bias ----
 
 
-@pytest.mark.parametrize("shape", [3.0, 5.0])
-@pytest.mark.parametrize("num_datasets", [100, 1000, 10_000])
+@pytest.mark.parametrize("shape", [2.0, 4.0])
+@pytest.mark.parametrize("num_datasets", [100, 200, 1000, 10_000])
 def test_a_normal_q_with_the_exact_mean_and_sd_is_not_biased(shape, num_datasets):
-    """Its median is off by 0.15 sds and more, and its mean is not."""
-    runs = 10 if num_datasets == 10_000 else 60
+    """Its median is off by 0.15 sds and more, and its mean is not, within its error."""
+    runs = 10 if num_datasets == 10_000 else 40
     counts = levels(skewed(shape), num_datasets, 1, runs)
-    assert counts["unreliable"] <= 0.15 * runs
+    assert counts["unreliable"] <= 1
     if num_datasets >= 1000:
         assert counts["usable"] >= 0.75 * runs
         p = skewed(shape)(np.random.default_rng(1), (10_000, 1))
@@ -154,7 +154,8 @@ def test_more_than_a_tenth_means_that_the_interval_lies_beyond_it():
     for seed in range(30):
         made = calibration(1000, seed=seed, x=(0.2, 1.0))
         row = made.tests.loc["x"]
-        beyond = row["bias_low"] > 0.1 and max(row["mean_bias"], row["dispersion_low"] - 0.95) > 0.1
+        of_mean = row["mean_bias_low"] > 0.1 or row["dispersion_low"] > 1.05
+        beyond = row["bias_low"] > 0.1 and of_mean
         assert (made.verdict.level == "unreliable") == (beyond and row["p_adjusted"] < 0.05)
         seen.add(made.verdict.level)
     assert seen == {"unreliable", "usable"}

@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 
 from tests.judging.situations import chains as chains_of
-from tests.judging.situations import drift
-from vicheck.judging.cutoffs import ANOTHER_PART, ENOUGH_STEPS, SETTLED
+from tests.judging.situations import drift, heights
+from vicheck.judging.chains import evidence_of_chains
+from vicheck.judging.cutoffs import (
+    ANOTHER_PART,
+    ENOUGH_STEPS,
+    FORGOTTEN,
+    SETTLED,
+    STUCK,
+    UNEVEN,
+)
 from vicheck.judging.estimates import (
     Witnesses,
     choose_mean,
@@ -22,7 +30,8 @@ def known(khat=0.3, khat_sd=0.3, shift=0.0, growth=0.0, error=0.01, spoilt=False
     columns = {"khat": khat, "khat_sd": khat_sd, "shift": shift, "growth": growth,
                "growth_error": error, "spoilt": spoilt}  # fmt: skip
     both = {name: np.array([each, each]) for name, each in columns.items()}
-    rest = {"threshold": 0.7, "joint_khat": 0.3, "effective": 0.5, "weights_work": True}
+    rest = {"threshold": 0.7, "joint_khat": 0.3, "effective": 0.5, "weights_work": True,
+            "converged": True}  # fmt: skip
     return Witnesses(**(both | rest | {"chains": None} | more))
 
 
@@ -63,7 +72,7 @@ def moving():
         (one_quantity(growth=0.08), "vi", "neither"),  # 10%, or more, is within its error
         (one_quantity(shift=0.5), "neither", "vi"),
         (one_quantity(shift=0.5, settling=moving()), "neither", "neither"),
-        (one_quantity(shift=0.5, growth=0.5), "neither", "neither"),  # as down a funnel
+        (one_quantity(shift=0.5, growth=0.5), "neither", "neither"),
         (one_quantity(shift=0.5, growth=0.5, rhat=1.3), "neither", "neither"),
         (one_quantity(shift=0.05, growth=0.05, rhat=2.0), "neither", "neither"),  # a way to go
         (one_quantity(error=0.5), "neither", "neither"),
@@ -107,6 +116,10 @@ def test_the_weaker_of_two_claims_less():
             assert weaker(one, other) == ordered[min(i, j)]
 
 
+WIDER = drift(shift=0.5, growth=0.5)
+"""Where starts were too narrow, chains have to forget them."""
+
+
 @pytest.mark.parametrize(
     ("changes", "others"),
     [
@@ -120,7 +133,14 @@ def test_the_weaker_of_two_claims_less():
         ({"num_steps": ENOUGH_STEPS - 1}, "neither"),
         ({"from_q": drift(shift=0.5, growth=0.09)}, "vi"),
         ({"from_q": drift(shift=0.5, growth=-0.5)}, "vi"),
-        ({"from_q": drift(shift=0.5, growth=0.11)}, "neither"),
+        ({"from_q": WIDER, "heights": heights(memory=FORGOTTEN)}, "vi"),
+        ({"from_q": WIDER, "heights": heights(memory=FORGOTTEN + 0.01)}, "neither"),
+        ({"from_q": WIDER, "heights": heights(shift=-SETTLED)}, "vi"),
+        ({"from_q": WIDER, "heights": heights(shift=-SETTLED - 0.01)}, "neither"),
+        ({"from_q": WIDER, "heights": heights(memory=np.nan)}, "neither"),
+        ({"from_q": WIDER, "memory": np.array([FORGOTTEN, FORGOTTEN])}, "vi"),
+        ({"from_q": WIDER, "memory": np.array([0.0, FORGOTTEN + 0.01])}, "neither"),
+        ({"from_q": WIDER, "memory": np.array([0.0, np.nan])}, "neither"),
     ],
 )
 def test_where_one_mean_moves_chains_vouch_for_others_if_they_have_arrived(changes, others):
@@ -128,6 +148,43 @@ def test_where_one_mean_moves_chains_vouch_for_others_if_they_have_arrived(chang
     errors = drift(shift=0.5, error=0.01)
     chains = replace(chains_of(errors, starts="q"), **({"settling": drift(error=0.01)} | changes))
     assert choose_mean(known(weights_work=False, chains=chains)) == [others, "neither"]
+
+
+@pytest.mark.parametrize(
+    ("converged", "growth", "memory", "mean"),
+    [
+        (True, 0.5, 0.9, "vi"),
+        (False, 0.5, FORGOTTEN + 0.01, "neither"),
+        (False, 0.5, np.nan, "neither"),
+        (False, 0.5, FORGOTTEN, "vi"),
+        (False, 0.05, 0.9, "vi"),
+        (False, -0.5, 0.9, "vi"),
+    ],
+)
+def test_a_mean_that_may_have_been_left_on_its_way_must_not_spread_slowly(
+    converged, growth, memory, mean
+):
+    chains = one_quantity(growth=growth, memory=np.array([0.1, memory]))
+    witnesses = known(weights_work=False, chains=chains, converged=converged)
+    assert choose_mean(witnesses) == ["vi", mean]
+
+
+@pytest.mark.parametrize(
+    ("memory", "variance", "use"),
+    [
+        (STUCK + 0.01, UNEVEN + 1.0, "neither"),
+        (STUCK, UNEVEN + 1.0, "vi"),
+        (STUCK + 0.01, UNEVEN, "vi"),
+        (np.nan, np.nan, "vi"),
+    ],
+)
+def test_chains_that_stay_at_different_heights_are_no_witnesses(memory, variance, use):
+    chains = one_quantity(heights=heights(memory=memory, variance=variance))
+    witnesses = known(weights_work=False, chains=chains)
+    assert choose_mean(witnesses) == choose_sd(witnesses) == [use, use]
+    (said,) = evidence_of_chains(chains)
+    assert said.code == ("chains-agree" if use == "vi" else "chains-undecided")
+    assert ("different heights" in said.aside) == (use != "vi")
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def test_what_to_do_depends_on_convergence():
     assert "optimising longer will not help" in converged.hint
     assert "centred), use a richer family, or use MCMC. The joint" in converged.hint
     assert "centred) or use MCMC. The joint" in richest.hint
-    assert moving.hint.startswith("Mend the fit first: iterate longer, take a smaller step")
+    assert moving.hint.startswith("Improve the fit first: iterate longer, take a smaller step")
     assert elsewhere.hint.startswith("Run the optimiser to convergence, reparametrise the model")
     (finding,) = [each for each in moving.findings if each.code == "gradient-not-zero"]
     assert "2 sd, largest for tau" in str(finding)
@@ -149,15 +149,15 @@ def test_a_q_that_only_its_weights_make_right_is_usable_not_good(shift, growth, 
 
 def test_corrections_within_their_error_or_small_are_none():
     corrections = {
-        "small": Difference(0.099, 0.001, 0.099, 0.001),
+        "small": Difference(0.079, 0.001, 0.079, 0.001),
         "noisy": Difference(0.29, 0.1, -0.29, 0.1),
     }
     assert judge_check(measured(), {}, None, None, corrections=corrections).level == "good"
 
 
 def test_a_correction_beyond_its_limit_counts_although_its_error_reaches_below():
-    """An sd that is 11% off with an error of 1% is not one that will do."""
-    for each in (Difference(0.11, 0.01, 0.0, 0.01), Difference(0.0, 0.01, 0.11, 0.01)):
+    """An sd that seems 9% off with an error of 1% may be 10% off, which will not do."""
+    for each in (Difference(0.09, 0.01, 0.0, 0.01), Difference(0.0, 0.01, 0.09, 0.01)):
         verdict = judge_check(measured(), {}, None, None, corrections={"mu": each})
         assert verdict.decided_by == "plain-off"
 

@@ -186,6 +186,8 @@ def every_verdict():
     yield vicheck.judge_psis(psis_of(0.5, 400))
     stan = ended(relative_change_mean=0.01, relative_change_median=0.02)
     yield judge_check(psis_of_shape(0.3, 100_000), {1000: 0.1, 100_000: 0.8}, stan, None)
+    rising = ended(FitStatus.UNKNOWN, solver="SVI", elbo_rise=5.0, elbo_rise_steps=100)
+    yield judge_check(psis_of_shape(0.3, 100_000), {}, rising, None)
     off = {"mu": Difference(0.5, 0.01, 0.0, 0.01)}
     good = psis_of_shape(0.3, 100_000)
     yield judge_check(good, {}, None, None, corrections=off)

@@ -7,12 +7,14 @@ from matplotlib.figure import Figure
 
 import vicheck
 from tests.calibration.made import calibration
+from tests.plots.rescues import made_rescue
 from tests.plots.subjects import funnel_check
 from tests.plots.test_check_data import with_trace
 from vicheck import plots
 
 CHECKS = ("khat_growth", "khat_scale", "pairs", "solver", "tail")
 CALIBRATIONS = ("datasets", "ecdf_difference", "histograms")
+RESCUES = ("rescue_trail",)
 
 
 @pytest.fixture(scope="module")
@@ -26,10 +28,12 @@ def some():
 
 
 def draw(name, check, some):
+    if name in RESCUES:
+        return getattr(plots, name)(made_rescue())
     return getattr(plots, name)(check if name in CHECKS else some)
 
 
-@pytest.mark.parametrize("name", [*CHECKS, *CALIBRATIONS])
+@pytest.mark.parametrize("name", [*CHECKS, *CALIBRATIONS, *RESCUES])
 def test_every_figure_has_its_numbers_and_names_its_axes(name, check, some):
     figure = draw(name, check, some)
     assert isinstance(figure, Figure)
@@ -40,7 +44,7 @@ def test_every_figure_has_its_numbers_and_names_its_axes(name, check, some):
     assert all(axes.get_ylabel() or not axes.get_yticks().size for axes in shown)
 
 
-@pytest.mark.parametrize("name", [*CHECKS, *CALIBRATIONS])
+@pytest.mark.parametrize("name", [*CHECKS, *CALIBRATIONS, *RESCUES])
 def test_a_figure_leaves_the_users_settings_alone(name, check, some):
     with mpl.rc_context({"font.size": 23.0, "axes.spines.top": True}):
         before = dict(mpl.rcParams)

@@ -9,6 +9,7 @@ import numpy as np
 
 import vicheck
 from tests.calibration.made import calibration
+from tests.plots.rescues import made_rescue
 from tests.plots.subjects import normal_check
 from vicheck.paper import models
 
@@ -121,6 +122,7 @@ def write_reports(directory):
         "none": undefined_check().report(directory / "none.html"),
         "large": large_check().report(directory / "large.html"),
         "nasty": nasty_check().report(directory / "nasty.html"),
+        "rescue": made_rescue().report(directory / "rescue.html"),
     }
 
 

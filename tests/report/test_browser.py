@@ -25,7 +25,7 @@ from vicheck.report.tables import ROWS_SHOWN
 pytestmark = pytest.mark.slow
 
 LEVELS = {"good": "usable", "stan": "unreliable", "bad": "unreliable", "none": "none"}
-ALL = ("good", "bad", "vsbc", "both", "large", "nasty")
+ALL = ("good", "bad", "vsbc", "both", "large", "nasty", "rescue")
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_a_page_opens_with_its_verdict(browser, reports, kind):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("kind", [*LEVELS, "vsbc", "both"])
+@pytest.mark.parametrize("kind", [*LEVELS, "vsbc", "both", "rescue"])
 def test_every_text_can_be_read(browser, reports, kind, scheme):
     with opened(browser, reports[kind], color_scheme=scheme) as seen:
         found = contrasts(seen.page)

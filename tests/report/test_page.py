@@ -15,6 +15,7 @@ import pytest
 
 import vicheck
 from tests.calibration.made import calibration
+from tests.plots.rescues import made_rescue, sampled_rescue
 from tests.plots.subjects import funnel_check, normal_check
 from vicheck.report.page import report_html
 from vicheck.report.tables import ROWS_SHOWN, show, show_to
@@ -78,6 +79,15 @@ def test_a_page_stands_alone(pages, kind):
     assert addresses
     assert all(address.startswith(("#", "data:")) for address in addresses)
     assert "url(http" not in page
+
+
+@pytest.mark.parametrize("kind", ["good", "vsbc", "both"])
+def test_a_page_says_what_its_numbers_mean_and_links_there(pages, kind):
+    page = pages[kind]
+    assert ("<dt>khat</dt>" in page) == (kind != "vsbc")
+    assert ("<dt>calibration probability</dt>" in page) == (kind != "good")
+    assert page.count('id="meaning"') == 1
+    assert page.count('href="#meaning"') >= 2  # at the top, and below each table
 
 
 @pytest.mark.parametrize("kind", ["good", "funnel", "vsbc", "both"])
@@ -399,3 +409,27 @@ def test_a_card_does_not_compute_moments_for_minutes(funnel, monkeypatch):
 )
 def test_numbers_have_three_digits(number, text):
     assert show(number) == text
+
+
+def test_a_rescue_has_its_trail_and_then_the_check_of_the_best():
+    rescue = made_rescue()
+    page = report_html(check=rescue.check, rescue=rescue)
+    assert page.index("What was tried") < page.index("The best that was found: did it work?")
+    assert unescape(page).count(rescue.code) == 1
+    assert "mixture: from 0.91 to 1.8, not kept" in page
+    assert "failed: ValueError: &lt;b&gt;no luck&lt;/b&gt;" in page
+    assert "1,234,567" in page
+    assert Elements(page).levels[:3] == [1, 2, 3]
+    rows = re.findall(r'<th scope="row" class="text">([^<]*)</th>', page)
+    assert rows[:5] == ["before", "converge", "adapt", "mixture", "reparametrise"]
+
+
+def test_a_rescue_that_failed_and_one_by_sampling_say_so():
+    failed = made_rescue(succeeded=False, sentence="Not rescued: nothing helped.")
+    assert "not rescued</span> Not rescued: nothing helped." in report_html(
+        check=failed.check, rescue=failed
+    )
+    sampled = sampled_rescue()
+    page = report_html(check=sampled.check, rescue=sampled)
+    assert '<div class="verdict usable">' in page
+    assert '<td class="text">NUTS</td>' in page

@@ -83,7 +83,7 @@ def test_khat_gates_each_moment_by_its_order():
     assert np.isfinite(d.kl_p_q.value)
     assert np.isfinite(d.renyi[0.5].value)
     assert np.isnan(d.chi_square.value)
-    assert "order 2 times khat" in d.chi_square.reason
+    assert "2 times khat" in d.chi_square.reason
     assert "the divergence is infinite" in d.chi_square.reason
     assert np.isnan(d.renyi[2.0].value)
 
@@ -91,7 +91,7 @@ def test_khat_gates_each_moment_by_its_order():
 def test_between_threshold_and_one_there_are_too_few_draws():
     d = vicheck.divergences(log_ratios_of(np.sqrt(0.55), 100_000))  # 2 k = 0.9
     assert np.isnan(d.chi_square.value)
-    assert "100000 draws are too few" in d.chi_square.reason
+    assert "above the threshold 0.70 for 100000 draws" in d.chi_square.reason
 
 
 def test_a_bad_fit_leaves_only_the_elbo():
@@ -148,7 +148,7 @@ def test_a_heavy_left_tail_gates_negative_orders():
 def test_a_finite_quantity_is_not_called_infinite():
     d = vicheck.divergences(5.0 * np.random.default_rng(1).normal(size=1000), orders=[0.5, 2.0])
     assert "infinite" not in d.log_evidence.reason + d.renyi[0.5].reason
-    assert "are too few" in d.log_evidence.reason
+    assert "is above the threshold" in d.log_evidence.reason
     assert "by this estimate the divergence is infinite" in d.renyi[2.0].reason
 
 

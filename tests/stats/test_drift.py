@@ -9,8 +9,10 @@ from vicheck.stats.drift import (
     Known,
     Watched,
     adjusted_beyond,
+    correlations,
     drift_between,
-    memory,
+    heights_along,
+    nested_rhat,
     settling,
 )
 from vicheck.stats.stretches import Stretch
@@ -147,7 +149,7 @@ def test_nested_rhat_is_that_of_the_part_of_the_variance_that_is_remembered(corr
     rng = np.random.default_rng(7)
     starts, noise = rng.normal(size=(2, 2048, 50))
     ends = correlation * starts + np.sqrt(1 - correlation**2) * noise
-    found = memory(starts, ends)
+    found = nested_rhat(starts, ends)
     assert found.mean() == pytest.approx(1 / np.sqrt(1 - correlation**2), rel=0.05)
     assert (found >= 1.0).all()
 
@@ -155,23 +157,23 @@ def test_nested_rhat_is_that_of_the_part_of_the_variance_that_is_remembered(corr
 def test_nested_rhat_without_chains_and_without_movement():
     rng = np.random.default_rng(8)
     starts = rng.normal(size=(64, 2))
-    assert np.isnan(memory(starts[:20], starts[:20])).all()
-    still = memory(starts, starts)
+    assert np.isnan(nested_rhat(starts[:20], starts[:20])).all()
+    still = nested_rhat(starts, starts)
     assert (still > 3.0).all()
     starts[:, 1] = 2.0
-    assert memory(starts, starts)[1] == 1.0
+    assert nested_rhat(starts, starts)[1] == 1.0
 
 
 def test_blocks_of_quantities_change_nothing(monkeypatch):
     rng = np.random.default_rng(9)
     watched = chains(rng, stats.norm(), 128, 7, 0.5)
     standard = known(np.zeros(7), 0.01)
-    whole, remembered = drift_between(watched, standard), memory(watched.starts, watched.ends)
+    whole, remembered = drift_between(watched, standard), nested_rhat(watched.starts, watched.ends)
     monkeypatch.setattr(drift_module, "_BLOCK", 3 * 128)
     parts = drift_between(watched, standard)
     for one, other in zip(whole.to_dict().values(), parts.to_dict().values(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
-    np.testing.assert_allclose(memory(watched.starts, watched.ends), remembered, rtol=1e-12)
+    np.testing.assert_allclose(nested_rhat(watched.starts, watched.ends), remembered, rtol=1e-12)
 
 
 def test_growth_is_known_better_by_all_late_steps_than_by_the_last():
@@ -208,3 +210,39 @@ def test_chains_settle_where_nothing_moves_from_their_middle_on():
         assert each[0] in (0.0, 1.0)
     alone = settling(*(Stretch(array[:1], array[:1]) for array in (middle[0], late[0])))
     assert all(np.isnan(each).all() for each in alone.to_dict().values())
+
+
+def test_correlations_are_those_of_chains_however_wide_they_began():
+    rng = np.random.default_rng(21)
+    middle, fresh = rng.normal(size=(2, 4000, 3))
+    kept = np.array([0.0, 0.5, 0.95])
+    late = 7.0 + 3.0 * (kept * middle + np.sqrt(1.0 - kept**2) * fresh)
+    np.testing.assert_allclose(correlations(middle, late), kept, atol=0.06)
+    constant = np.full((4000, 1), 3.0)
+    assert correlations(constant, constant) == [0.0]
+    assert np.isnan(correlations(middle[:1], late[:1])).all()
+    late[0, 1] = np.nan
+    assert np.isnan(correlations(middle, late)).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("dim", [1, 40])
+def test_heights_of_a_normal_posterior_vary_by_half_a_nat_squared_for_each_parameter(dim):
+    middle, end = -0.5 * np.random.default_rng(22).chisquare(dim, (2, 20_000))
+    found = heights_along(middle, end, dim)
+    assert abs(found.memory) < 0.04
+    assert abs(found.shift) < 4 * found.shift_error < 0.05
+    # By quantiles it is that of a normal with these: for one parameter somewhat less.
+    assert found.variance == pytest.approx(0.5 if dim > 1 else 0.28, rel=0.15)
+    stuck = heights_along(middle - 1e3 * (np.arange(20_000) % 2), end - 1e3, dim)
+    assert stuck.shift < -5.0
+    apart = 1e3 * (np.arange(20_000) % 2)
+    stuck = heights_along(middle - apart, end - apart, dim)
+    assert stuck.memory > 0.99
+    assert stuck.variance > 1e3
+
+
+def test_heights_of_no_chains_are_not_known():
+    none = heights_along(np.empty(0), np.empty(0), 3)
+    assert all(np.isnan(each) for each in none.to_dict().values())
+    still = heights_along(np.zeros(50), np.zeros(50), 3)
+    assert (still.memory, still.shift, still.variance) == (0.0, 0.0, 0.0)

@@ -162,3 +162,22 @@ def test_compiled_code_is_made_for_one_kind_of_arrays(rng):
     weighted_moments(values, (psis_quietly(log_ratios).log_weights,), log_ratios)
     assert len(rows_compiled.select_products.signatures) == 1
     assert len(rows_compiled.weigh_rows.signatures) == 1
+
+
+@pytest.mark.parametrize("size", [20_000, 20_001])
+def test_tails_of_mean_and_variance_are_found_in_one_pass(size):
+    rng = np.random.default_rng(size)
+    rows = rng.standard_t(5, size=(4, size)) * [[1.0], [1e-3], [1e5], [1.0]] + [[0], [1], [0], [9]]
+    log_ratios = 0.3 * rng.normal(size=size) - 0.1 * rows[0]
+    ratios = products.scaled_ratios(log_ratios)
+    means = rows @ ratios / ratios.sum()
+    squares = np.square(rows - means[:, None])
+    variances = squares @ ratios / ratios.sum()
+    tails, certain = np.empty((4, 4, 425)), np.empty(4, np.bool_)
+    rows_compiled.select_moments(rows, means, variances, log_ratios, ratios, tails, certain)
+    assert certain.all()
+    for first, (each, centers) in enumerate([(rows, means), (squares, variances)]):
+        expected, codes = np.empty((4, 2, 425)), np.empty((4, 2), np.int64)
+        rows_compiled.select_products(each, centers, log_ratios, ratios, expected, codes)
+        found = np.sort(tails[:, 2 * first : 2 * first + 2])
+        np.testing.assert_allclose(found, np.sort(expected), rtol=1e-12)

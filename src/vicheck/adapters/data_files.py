@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,10 @@ from vicheck.files.csv_reader import parse_csv, parse_number
 from vicheck.files.json_reader import parse_json
 from vicheck.files.numpy_reader import NPY_MAGIC, NpzFile
 
-__all__ = ["read_data"]
+__all__ = ["column_names", "read_data"]
 
 
-def read_data(path: str | Path) -> dict[str, Any]:
+def read_data(path: str | Path, columns: Sequence[str] | None = None) -> dict[str, Any]:
     """Read named data from a file.
 
     Parameters
@@ -27,6 +28,8 @@ def read_data(path: str | Path) -> dict[str, Any]:
         ``.json``: an object of numbers and (nested) lists of numbers. ``.npz``: named arrays.
         ``.csv``: a header and a column for each name; lines that start with ``#`` are skipped, and
         so is a first column without a name, where R and pandas write row numbers.
+    columns
+        Of a CSV file: names of the columns to read. Others may hold anything.
 
     Returns
     -------
@@ -46,7 +49,10 @@ def read_data(path: str | Path) -> dict[str, Any]:
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise InputFileError(f"{path} must end in one of {', '.join(readers)}")
-    data = reader(path.read_bytes(), str(path))
+    if columns is not None and path.suffix.lower() == ".csv":
+        data = _read_csv(path.read_bytes(), str(path), columns)
+    else:
+        data = reader(path.read_bytes(), str(path))
     if not data:
         raise InputFileError(f"{path} holds no data")
     return data
@@ -122,7 +128,13 @@ def _read_npz(content: bytes, name: str) -> dict[str, Any]:
     return data
 
 
-def _read_csv(content: bytes, name: str) -> dict[str, Any]:
+def column_names(path: str | Path) -> list[str]:
+    """Return the names in the header of a CSV file, without that of row numbers."""
+    file = parse_csv(Path(path).read_bytes(), str(path))
+    return [key for key in (file.cells(file.lines[0]) if file.lines else []) if key]
+
+
+def _read_csv(content: bytes, name: str, columns: Sequence[str] | None = None) -> dict[str, Any]:
     file = parse_csv(content, name)
     if len(file.lines) < 2:
         raise InputFileError(
@@ -137,12 +149,16 @@ def _read_csv(content: bytes, name: str) -> dict[str, Any]:
         raise InputFileError(f"{name} has {count} columns called {key!r}")
     if "" in header[1:]:
         raise InputFileError(f"{name}: column {header.index('', 1) + 1} has no name")
+    for key in columns or ():
+        if key not in header:
+            has = ", ".join(repr(each) for each in header if each)
+            raise InputFileError(f"{name} has no column {key!r}", hint=f"it has {has}")
     file.require_width(body, len(header))
     rows = [(line.number, file.cells(line)) for line in body]
     return {
         key: _column([(number, cells[i]) for number, cells in rows], key, name)
         for i, key in enumerate(header)
-        if key
+        if key and (columns is None or key in columns)
     }
 
 

@@ -24,6 +24,8 @@ class _Distribution(Approximation):
 
     q: Any
     log_density: Callable[[Any], Any]
+    target: Model | None = None
+    """The model whose density it is, of its flat unconstrained vector."""
 
     def draws(self, num_draws: int, seed: int = 0) -> Draws:
         q = self.q
@@ -35,10 +37,24 @@ class _Distribution(Approximation):
                     f"q.log_prob must return one number for each of {num_draws} draws, got shape "
                     f"{log_q.shape}: make dimensions of the variable events (to_event in NumPyro)"
                 )
+            if self.target is not None:
+                return self._of_target(self.target, np.asarray(draws), log_q)
             log_p = log_densities(self.log_density, draws, num_draws)
         title = f"{type(q).__name__} (sample and log_prob)"
         model = model_of(self.log_density, draws) if _is_unbounded(q) else None
         return Draws(named(draws), log_p, log_q, title=title, model=model, q=self)
+
+    def _of_target(self, target: Model, z: Any, log_q: Any) -> Draws:
+        """Return draws of a model's flat vector, by the names that the model has."""
+        if z.shape[1:] != (target.dim,):
+            raise ValueError(
+                f"q must draw the model's unconstrained vector, of shape ({target.dim},), got "
+                f"{z.shape[1:]}"
+            )
+        title = f"{type(self.q).__name__} of {target.dim} parameters (sample and log_prob)"
+        theta = target.constrain(z)
+        log_p = target.log_density(z)
+        return Draws(theta, log_p, log_q, title=title, model=target, q=self)
 
 
 def draws_of_distribution(
@@ -48,8 +64,19 @@ def draws_of_distribution(
     for method in ("sample", "log_prob"):
         if not callable(getattr(q, method, None)):
             raise TypeError(f"q must have a method {method}, which {type(q).__name__} lacks")
-    require_function("log_density", log_density)
-    return _Distribution(q, log_density).draws(num_draws, seed)
+    target = _model_behind(log_density)
+    if target is None:
+        require_function("log_density", log_density)
+    return _Distribution(q, log_density, target).draws(num_draws, seed)
+
+
+def _model_behind(log_density: Any) -> Model | None:
+    """Return the model whose method this is, or that was given itself."""
+    if isinstance(log_density, Model):
+        return log_density
+    owner = getattr(log_density, "__self__", None)
+    is_density = getattr(log_density, "__name__", "") == "log_density"
+    return owner if isinstance(owner, Model) and is_density else None
 
 
 def named(draws: Any) -> dict[str, Any]:

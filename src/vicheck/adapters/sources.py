@@ -18,8 +18,9 @@ __all__ = ["ACCEPTED", "can_draw_from", "draws_of"]
 
 ACCEPTED = (
     "a vicheck.Fit, vicheck.Draws, what pymc.fit or pymc_extras.fit returned, a CmdStanVB, "
-    "CmdStanPathfinder or CmdStanLaplace of CmdStanPy, a DataTree or InferenceData, or the path of "
-    "a file (.csv of Stan's, .nc or .zarr of ArviZ's, .npz of a saved check)"
+    "CmdStanPathfinder or CmdStanLaplace of CmdStanPy, a DataTree or InferenceData, a DataFrame "
+    "with columns log_p and log_q, or the path of a file (.csv of Stan's, .nc or .zarr of ArviZ's, "
+    ".csv, .npz or .parquet with draws, log_p and log_q, .npz of a saved check)"
 )
 """What `vicheck.check` takes, in words."""
 
@@ -66,7 +67,7 @@ def draws_of(what: Any, num_draws: int | None, seed: int | None) -> Draws:
         if read is None:
             raise InputFileError(
                 f"{what} is not a file that can be checked: its name must end in "
-                f"{', '.join(_FILES)} or .npz"
+                f"{', '.join(_FILES)}"
             )
         refuse_unused({"num_draws": num_draws, "seed": seed}, f"the draws in {what}")
         return read(Path(what))
@@ -117,10 +118,34 @@ def _of_tree(tree: Any, num_draws: int | None, seed: int | None) -> Draws:
     return drawn
 
 
-def _stan_csv(path: Path) -> Draws:
-    from vicheck.adapters.stan.csv_files import read_stan_csv
+def _of_data_frame(frame: Any, num_draws: int | None, seed: int | None) -> Draws:
+    from vicheck.adapters.tables import draws_of_table
 
-    return read_stan_csv(path)
+    if not hasattr(frame, "columns"):
+        raise TypeError(f"check takes {ACCEPTED}; got {type(frame).__name__}")
+    columns = {str(name): frame.iloc[:, place] for place, name in enumerate(frame.columns)}
+    drawn = draws_of_table(columns, None, None, "the DataFrame")
+    refuse_unused({"num_draws": num_draws, "seed": seed}, "the draws of a DataFrame")
+    return drawn
+
+
+def _csv(path: Path) -> Draws:
+    """Read Stan's output, or any table with both log densities."""
+    from vicheck.adapters.stan.csv_files import read_stan_csv
+    from vicheck.adapters.tables import read_draws
+    from vicheck.files.csv_reader import parse_csv
+
+    file = parse_csv(path.read_bytes(), str(path))
+    names = file.cells(file.lines[0]) if file.lines else []
+    stans = any("stan" in each.lower() for each in file.comments)
+    stans = stans or any(name.endswith("__") for name in names)
+    return read_stan_csv(path) if stans or len(names) < 2 else read_draws(path)
+
+
+def _table(path: Path) -> Draws:
+    from vicheck.adapters.tables import read_draws
+
+    return read_draws(path)
 
 
 def _arviz_file(path: Path) -> Draws:
@@ -135,9 +160,12 @@ _LIBRARIES: dict[str, Callable[[Any, int | None, int | None], Draws]] = {
     "xarray": _of_tree,
     "arviz": _of_tree,
     "arviz_base": _of_tree,
+    "pandas": _of_data_frame,
 }
 _FILES: dict[str, Callable[[Path], Draws]] = {
-    ".csv": _stan_csv,
+    ".csv": _csv,
+    ".npz": _table,
+    ".parquet": _table,
     ".nc": _arviz_file,
     ".zarr": _arviz_file,
 }

@@ -34,6 +34,8 @@ from vicheck.results.run_settings import RunSettings
 from vicheck.runtime.computation import text_of
 from vicheck.runtime.interrupts import between_pieces
 from vicheck.runtime.processor import made_on
+from vicheck.runtime.progress import showing
+from vicheck.runtime.seeds import Seed, as_seed
 from vicheck.runtime.sources import digest_of_sources
 from vicheck.vi.fitting import fit as fit_model
 
@@ -61,7 +63,7 @@ def vsbc(
     store: str | Path | None = None,
     chunk_size: int | None = None,
     time_limit: float | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
     progress: Progress = True,
     **options: Any,
 ) -> Calibration:
@@ -115,7 +117,7 @@ def vsbc(
     time_limit
         Seconds that a single fit may take. Fits are then made one at a time.
     seed
-        The same seed gives the same bits.
+        An integer or a JAX key; the same seed gives the same bits.
     progress
         Show a bar on standard error when that is a terminal, or a function to call with the number
         of fits done, the number of all and the seconds since the start.
@@ -142,6 +144,7 @@ def vsbc(
     >>> calibration.tests.loc["theta[0]", "direction"]
     'none'
     """
+    seed = as_seed(seed)
     named = {"family": family, "rank": rank, "solver": solver}
     refuse_unsuitable(
         model=model,
@@ -149,7 +152,6 @@ def vsbc(
         num_draws=num_draws,
         chunk_size=chunk_size,
         time_limit=time_limit,
-        seed=seed,
         fit=fit,
         posterior=posterior,
         executor=executor,
@@ -163,7 +165,7 @@ def vsbc(
         unseen = program.without_observations(model.data)
         exact = own is None or own.has_marginals
         chosen = choose_quantities(model, unseen, quantities, exact=exact)
-        centre = _fit_to_observed(model, own, int(seed)) if own and posterior else None
+        centre = _fit_to_observed(model, own, seed) if own and posterior else None
         conditioned = Model(program, unseen if centre is None else dict(model.data))
         settings = RunSettings(
             model=fingerprint_of_model(conditioned, chosen),
@@ -171,7 +173,7 @@ def vsbc(
             quantities=chosen.names,
             num_draws=int(num_draws),  # JSON cannot hold NumPy's integers
             num_datasets=int(num_datasets),
-            seeds=(int(seed),),
+            seeds=(seed,),
             kind="prior" if centre is None else "posterior",
             family=own and own.family,
             rank=own and own.rank,
@@ -197,7 +199,7 @@ def vsbc(
         centre=jax.tree.map(np.asarray, centre),
     )
     opened = None if store is None else _open_store(store, work)
-    with _shown(progress) as show:
+    with _shown(progress) as show, showing(False, ""):  # fits within have no line of their own
         done = 0
 
         def advance(index: int) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vicheck.calibration.run import Progress, vsbc
 from vicheck.quantities import Spec
+from vicheck.runtime.seeds import Seed
 
 if TYPE_CHECKING:
     from vicheck.results.calibration import Calibration
@@ -30,7 +31,7 @@ def vsbc_numpyro(
     executor: Executor | None = None,
     store: str | Path | None = None,
     time_limit: float | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
     progress: Progress = True,
     **kwargs: Any,
 ) -> Calibration:

@@ -24,7 +24,8 @@ Floats = NDArray[np.float64]
 
 _STATISTICS = (
     "statistic", "p_value", "p_value_over", "p_value_under",
-    "median", "bias", "bias_low", "bias_high", "mean_bias",
+    "median", "bias", "bias_low", "bias_high",
+    "mean_bias", "mean_bias_low", "mean_bias_high",
     "dispersion", "dispersion_low", "dispersion_high", "dispersion_p_value",
     "coverage_50", "coverage_90", "coverage_99", "covers",
     "ks_statistic", "ks_p_value",
@@ -33,7 +34,8 @@ _STATISTICS = (
 
 _COLUMNS = (
     "statistic", "p_value", "p_adjusted", "q_value", "p_value_over", "p_value_under", "direction",
-    "median", "bias", "bias_low", "bias_high", "mean_bias",
+    "median", "bias", "bias_low", "bias_high",
+    "mean_bias", "mean_bias_low", "mean_bias_high",
     "dispersion", "dispersion_low", "dispersion_high", "dispersion_p_value",
     "dispersion_p_adjusted", "coverage_50", "coverage_90", "coverage_99", "covers",
     "ks_statistic", "ks_p_value", "num_datasets",
@@ -121,7 +123,7 @@ def _statistics(p: Floats, level: float) -> tuple[Any, ...]:
     return (
         *symmetry_test(p),
         *bias(p),
-        mean_bias(p),
+        *mean_bias(p),
         *dispersion(p),
         *(coverage(p, claimed) for claimed in (0.5, 0.9, 0.99)),
         covers_as_claimed(p, level, stretch=SMALL_STRETCH),

@@ -24,6 +24,7 @@ from vicheck.results.run_settings import RunSettings
 from vicheck.results.status import FitStatus
 from vicheck.runtime.compiling import Recent
 from vicheck.runtime.processor import made_on
+from vicheck.runtime.progress import showing
 from vicheck.runtime.tracing import abstract_key
 from vicheck.vi.families.family import Family
 from vicheck.vi.families.registry import Kind, kind_of
@@ -170,6 +171,8 @@ class Work:
     @cached_property
     def fitted(self) -> Model:
         """The model that is fitted: for a posterior, to the observations and a replicate."""
+        if self.centre is None and self._in_batches:
+            return Model(self.model.program.unchecked().snapshot(), self.model.data)
         if self.centre is None:
             return self.model
         return Model(ReplicatedProgram(self.model.program).snapshot(), self.model.data)
@@ -257,6 +260,10 @@ class Work:
             return failed(size, FitStatus.FAILED, "the simulated data has NaN or infinite values")
 
         def run() -> Any:
+            with showing(False, ""):  # one of many, perhaps on a worker with a terminal
+                return fitted()
+
+        def fitted() -> Any:
             if self.fit is not None:
                 return self.fit(model.data, seed)
             family, solver = self.settings.family, self.settings.solver

@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from vicheck.errors import ArgumentError, in_brief
 from vicheck.results.chains import ShortChains
 from vicheck.results.psis import PsisResult, PsisStatus
-from vicheck.stats.drift import Known, Watched, drift_between, memory, settling
+from vicheck.stats.drift import (
+    Known,
+    Watched,
+    correlations,
+    drift_between,
+    heights_along,
+    nested_rhat,
+    settling,
+)
 
 if TYPE_CHECKING:
     from vicheck.chains import Ends, Roots
@@ -315,7 +323,9 @@ def _summary(witness: _Witness, rows: Rows, weights: Floats | None, ends: Ends) 
         from_starts=from_starts,
         from_q=from_q,
         settling=settling(ends.middle, ends.late, inflation),
-        rhat=memory(starts, ends.values),
+        memory=correlations(ends.middle.averages, ends.late.averages),
+        heights=heights_along(*ends.heights, witness.model.dim),
+        rhat=nested_rhat(starts, ends.values),
     )
 
 

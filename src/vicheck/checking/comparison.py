@@ -11,19 +11,23 @@ from vicheck.checking.run import check, is_drawn_from
 from vicheck.errors import refuse_unused
 from vicheck.results.check import Check
 from vicheck.results.comparison import Comparison
+from vicheck.runtime.progress import Progress, with_progress
+from vicheck.runtime.seeds import Seed, as_seed
 from vicheck.runtime.workers import require_executor
 
 __all__ = ["compare"]
 
 
+@with_progress("comparing")
 def compare(
     candidates: Mapping[str, Any] | Iterable[Any],
     *,
     families: tuple[str, ...] | None = None,
     num_draws: NumDraws = None,
-    seed: int | None = None,
+    seed: Seed | None = None,
     budget: float | None = None,
     executor: Executor | None = None,
+    progress: Progress = True,
     **options: Any,
 ) -> Comparison:
     """Rank approximations by khat: fits made anywhere, and models fitted here.
@@ -44,6 +48,9 @@ def compare(
     budget, executor
         As in `vicheck.check`, for each candidate, one after the other; ``executor`` for models and
         for fits of vicheck's own.
+    progress
+        Whether to show a line on standard error, after a second and where that is a terminal or a
+        notebook; or a function to call with each sentence instead.
     **options
         Handed to `vicheck.fit`. For models only.
 
@@ -66,7 +73,7 @@ def compare(
     """
     from vicheck.model import Model
     from vicheck.results.fit import Fit
-    from vicheck.vi.families.registry import family_names
+    from vicheck.vi.families.registry import entry_of, family_names
     from vicheck.vi.fitting import fit
 
     if isinstance(candidates, str) or not isinstance(candidates, Iterable):
@@ -74,6 +81,7 @@ def compare(
             "candidates must be a list of fits and models, or a dictionary of them by name, got "
             f"{type(candidates).__name__}: write [candidate]"
         )
+    seed = None if seed is None else as_seed(seed)
     require_num_draws(num_draws, budget)  # before anything is fitted
     require_executor(executor)
     if not isinstance(candidates, Mapping):
@@ -91,6 +99,7 @@ def compare(
     families = family_names()[:1] if families is None else families
     if isinstance(families, str):
         raise TypeError(f"families must be a tuple of names, got the string {families!r}")
+    families = tuple(entry_of(family).name for family in families)
     subjects: dict[str, Any] = {}
     for name, candidate in candidates.items():
         if not isinstance(candidate, Model):

@@ -85,7 +85,7 @@ def explain_check(check: Check) -> Explanation:
     convergence = check.convergence
     subject = Subject(
         material.names,
-        fitted_here=convergence is not None,
+        fitted_here=convergence is not None and convergence.family != "",
         has_covariance=convergence is not None and convergence.family == "full_rank",
         positive=material.positive,
         mode=_far_mode(check, material, e, log_p, log_ratios),

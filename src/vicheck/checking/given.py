@@ -64,6 +64,7 @@ def check_given(
         names=names,
         psis=smoothed,
         khat_growth=khat_growth(log_ratios, smoothed).to_dict(),
+        convergence=draws.convergence,
         pooled=pooled,
         modes=search,
         chains=short,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from vicheck.adapters.arviz import as_installed, to_datatree
 from vicheck.errors import NotConvergedWarning, UnreliableWarning
+from vicheck.runtime.seeds import Seed, as_seed
 
 if TYPE_CHECKING:
     from vicheck.results.check import Check
@@ -44,13 +45,13 @@ def require_draws(check: Check) -> None:
         raise ValueError(f"this check has no draws: {hint}")
 
 
-def resampled(check: Check, num_draws: int, replace: bool, seed: int) -> dict[str, Floats]:
+def resampled(check: Check, num_draws: int, replace: bool, seed: Seed) -> dict[str, Floats]:
     """Return draws of equal weight, by the smoothed weights."""
     rows = _rows_by_weight(check, num_draws, replace, seed)
     return {name: array[rows] for name, array in check.draws.items()}
 
 
-def _rows_by_weight(check: Check, num_draws: int, replace: bool, seed: int) -> NDArray[np.int64]:
+def _rows_by_weight(check: Check, num_draws: int, replace: bool, seed: Seed) -> NDArray[np.int64]:
     require_draws(check)
     log_weights = check.kept_log_weights
     if np.isnan(log_weights).any():
@@ -63,12 +64,12 @@ def _rows_by_weight(check: Check, num_draws: int, replace: bool, seed: int) -> N
         raise ValueError(
             f"num_draws must lie between 1 and {positive} without replacement, got {num_draws}"
         )
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(as_seed(seed))
     return rng.choice(len(weights), size=num_draws, replace=replace, p=weights)
 
 
 def as_arviz(
-    check: Check, equal_weights: bool, dims: Dims | None, coords: Coords | None, seed: int
+    check: Check, equal_weights: bool, dims: Dims | None, coords: Coords | None, seed: Seed
 ) -> Any:
     """Return the draws as ArviZ data."""
     require_draws(check)
@@ -98,7 +99,7 @@ def as_arviz(
     return as_installed(to_datatree(check.draws, stats, attributes, dims, coords))
 
 
-def _rows_of_equal_weight(check: Check, seed: int) -> tuple[NDArray[np.int64], str]:
+def _rows_of_equal_weight(check: Check, seed: Seed) -> tuple[NDArray[np.int64], str]:
     """Choose draws by their weights, no more than count: by "psis", or by "vi" where q is right.
 
     What is computed from them as from independent draws, an effective sample size above all, is

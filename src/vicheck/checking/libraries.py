@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from vicheck.checking.run import check
 from vicheck.errors import require_count
+from vicheck.runtime.progress import Progress, showing
+from vicheck.runtime.seeds import Seed, as_seed
 
 if TYPE_CHECKING:
     from vicheck.quantities import Spec
@@ -30,7 +32,8 @@ def check_numpyro(
     *args: Any,
     num_draws: int = 100_000,
     quantities: Spec | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
+    progress: Progress = True,
     **kwargs: Any,
 ) -> Check:
     """Check a NumPyro guide after SVI.
@@ -38,11 +41,13 @@ def check_numpyro(
     Parameters
     ----------
     model, guide
-        What SVI was given; any guide that has a density of the parameters, automatic or
-        hand-written.
+        What SVI was given; any guide that has a density of the parameters, automatic (also
+        ``AutoLaplaceApproximation``) or hand-written.
     params
         The fitted parameters: what ``svi.run`` returned, or ``svi.get_params(state)``. With the
-        former a note says when the ELBO was still rising at the end.
+        former a finding says when the ELBO was still rising at the end. With either, its gradient
+        is tested on fresh draws, as for fits by vicheck: the optimiser and the family are told
+        apart.
     *args, **kwargs
         The arguments of model and guide, as they were given to SVI. Plates with a
         ``subsample_size`` see all of their data.
@@ -52,7 +57,9 @@ def check_numpyro(
         As for `vicheck.check`: names, or functions of the parameters of one draw; by default every
         parameter and everything the model derives from them.
     seed
-        The same seed gives the same bits.
+        An integer or a JAX key; the same seed gives the same bits.
+    progress
+        As for `vicheck.check`.
 
     Raises
     ------
@@ -64,9 +71,10 @@ def check_numpyro(
     from vicheck.adapters.numpyro.guides import draws_of_guide
 
     require_count("num_draws", num_draws)
-    require_count("seed", seed, 0)
-    drawn = draws_of_guide(model, guide, params, args, kwargs, num_draws, seed)
-    return check(drawn, quantities=quantities)
+    seed = as_seed(seed)
+    with showing(progress, "drawing from the guide"):
+        drawn = draws_of_guide(model, guide, params, args, kwargs, num_draws, seed)
+        return check(drawn, quantities=quantities)
 
 
 def check_pyro(
@@ -75,7 +83,8 @@ def check_pyro(
     *args: Any,
     num_draws: int = 10_000,
     quantities: Spec | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
+    progress: Progress = True,
     **kwargs: Any,
 ) -> Check:
     """Check a Pyro guide after SVI, with the parameters that lie in Pyro's store.
@@ -92,14 +101,17 @@ def check_pyro(
         As for `vicheck.check`: names, or functions of the parameters of one draw; by default every
         latent and every deterministic site.
     seed
-        The same seed gives the same bits.
+        An integer or a JAX key; the same seed gives the same bits.
+    progress
+        As for `vicheck.check`.
     """
     from vicheck.adapters.pyro.guides import draws_of_guide
 
     require_count("num_draws", num_draws)
-    require_count("seed", seed, 0)
-    drawn = draws_of_guide(model, guide, args, kwargs, num_draws, seed)
-    return check(drawn, quantities=quantities)
+    seed = as_seed(seed)
+    with showing(progress, "drawing from the guide"):
+        drawn = draws_of_guide(model, guide, args, kwargs, num_draws, seed)
+        return check(drawn, quantities=quantities)
 
 
 def check_blackjax(
@@ -108,7 +120,8 @@ def check_blackjax(
     *,
     num_draws: int = 100_000,
     quantities: Spec | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
+    progress: Progress = True,
 ) -> Check:
     """Check a state of BlackJAX's mean field VI, full rank VI or Pathfinder.
 
@@ -123,14 +136,17 @@ def check_blackjax(
     quantities
         As for `vicheck.check`: names, or functions of the parameters of one draw.
     seed
-        The same seed gives the same bits.
+        An integer or a JAX key; the same seed gives the same bits.
+    progress
+        As for `vicheck.check`.
     """
     from vicheck.adapters.blackjax import draws_of_state
 
     require_count("num_draws", num_draws)
-    require_count("seed", seed, 0)
-    drawn = draws_of_state(state, log_density, num_draws, seed)
-    return check(drawn, quantities=quantities)
+    seed = as_seed(seed)
+    with showing(progress, "drawing from q"):
+        drawn = draws_of_state(state, log_density, num_draws, seed)
+        return check(drawn, quantities=quantities)
 
 
 def check_distribution(
@@ -139,7 +155,8 @@ def check_distribution(
     *,
     num_draws: int = 100_000,
     quantities: Spec | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
+    progress: Progress = True,
 ) -> Check:
     """Check anything that has the methods ``sample`` and ``log_prob``.
 
@@ -152,13 +169,16 @@ def check_distribution(
         numbers, other modes are searched for, and short chains run.
     log_density
         Log joint density of one draw, in JAX, of the same variable as ``log_prob``: when q is a
-        distribution of parameters on their own scale, without the Jacobian of a transform.
+        distribution of parameters on their own scale, without the Jacobian of a transform. Or
+        ``model.log_density`` of a vicheck Model, for a q of its flat unconstrained vector.
     num_draws
         Draws from it.
     quantities
         As for `vicheck.check`: names, or functions of the parameters of one draw.
     seed
-        The same seed gives the same bits.
+        An integer or a JAX key; the same seed gives the same bits.
+    progress
+        As for `vicheck.check`.
 
     Examples
     --------
@@ -171,6 +191,7 @@ def check_distribution(
     from vicheck.adapters.distributions import draws_of_distribution
 
     require_count("num_draws", num_draws)
-    require_count("seed", seed, 0)
-    drawn = draws_of_distribution(q, log_density, num_draws, seed)
-    return check(drawn, quantities=quantities)
+    seed = as_seed(seed)
+    with showing(progress, "drawing from q"):
+        drawn = draws_of_distribution(q, log_density, num_draws, seed)
+        return check(drawn, quantities=quantities)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.errors import in_brief
+from vicheck.judging import spoilt_by_modes
 from vicheck.judging.cutoffs import FULL_RUN
 from vicheck.results.convergence import PooledModes
+from vicheck.results.estimates import Divergences, Measure
 from vicheck.results.modes import ModeSearch
 from vicheck.runtime.tracing import Traced
 from vicheck.stats.divergences import divergences
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from vicheck.vi.families.family import Family
     from vicheck.vi.families.mixture import Mixture
 
-__all__ = ["pooled_modes", "search_beside", "weights_allow"]
+__all__ = ["divergences_with_modes", "pooled_modes", "search_beside", "weights_allow"]
 
 Floats = NDArray[np.float64]
 
@@ -96,6 +98,32 @@ def pooled_modes(
         names=tuple(reported.drawn_names),
         shift=np.where(constant, 0.0, shift),
         growth=np.where(constant, 0.0, growth),
+    )
+
+
+def divergences_with_modes(
+    log_ratios: Floats, smoothed: PsisResult, pooled: PooledModes | None, search: ModeSearch | None
+) -> Divergences:
+    """Estimate divergences from draws of q; errors hold what other modes add to the evidence.
+
+    That of the mixture of all modes is larger by the mass that draws of q never see. Where the
+    mixture does not know it, or there is none, the error is infinite.
+    """
+    found = divergences(log_ratios, smoothed=smoothed)
+    missing = 0.0
+    if pooled is not None and pooled.khat < smoothed.threshold and not pooled.log_evidence.reason:
+        missing = abs(pooled.log_evidence.value - found.log_evidence.value)
+    elif spoilt_by_modes(("",), pooled, search, smoothed.threshold).any():
+        missing = np.inf
+
+    def with_modes(one: Measure) -> Measure:
+        if one.reason or not missing > one.mcse:  # less is chance
+            return one
+        caution = "other modes have part of the posterior"
+        return replace(one, mcse=float(np.hypot(one.mcse, missing)), caution=caution)
+
+    return replace(
+        found, log_evidence=with_modes(found.log_evidence), kl_q_p=with_modes(found.kl_q_p)
     )
 
 

@@ -113,10 +113,12 @@ def with_use(
     spoilt: NDArray[np.bool_],
     chains: ShortChains | None,
     growth_error: Floats,
+    converged: bool = False,
 ) -> pd.DataFrame:
     """Return the table with what to use of each mean and sd, and what short chains have found.
 
-    ``growth_error`` is that of the logarithm of ``psis_sd / vi_sd``.
+    ``growth_error`` is that of the logarithm of ``psis_sd / vi_sd``; ``converged`` says whether q
+    is known to be an optimum.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         growth = np.log(table["psis_sd"].to_numpy() / table["vi_sd"].to_numpy())
@@ -131,6 +133,7 @@ def with_use(
         effective=float(smoothed.ess) / smoothed.num_draws,
         weights_work=weights_work,
         spoilt=spoilt,
+        converged=converged,
         chains=chains,
     )
     means, sds = choose_mean(known), choose_sd(known)

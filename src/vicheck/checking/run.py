@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from vicheck.checking.arrays import draws_of_arrays, draws_of_columns
 from vicheck.checking.chained import Chains, require_chains
 from vicheck.checking.enough import (
     BUDGET,
@@ -23,12 +22,13 @@ from vicheck.checking.enough import (
 )
 from vicheck.checking.fitted import check_fit
 from vicheck.checking.given import check_given
-from vicheck.draws import Draws, as_numbers
+from vicheck.draws import Draws
 from vicheck.errors import refuse_unused, require_count
 from vicheck.results.check import Check
 from vicheck.runtime.interrupts import between_pieces
+from vicheck.runtime.progress import Progress, showing
+from vicheck.runtime.seeds import Seed, as_seed
 from vicheck.runtime.workers import require_executor
-from vicheck.stats.psis import as_vector
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,11 +37,6 @@ if TYPE_CHECKING:
     from vicheck.results.reference import Reference
 
 __all__ = ["check", "check_draws", "is_drawn_from"]
-
-Floats = NDArray[np.float64]
-
-_SEEN, _MOST_COLUMNS = 2000, 40
-"""Draws, and parameters at most, with which the scale of log_q is looked at."""
 
 
 @between_pieces()
@@ -52,11 +47,12 @@ def check(
     quantities: Spec | None = None,
     reference: Reference | None = None,
     test_data: Mapping[str, Any] | None = None,
-    seed: int | None = None,
+    seed: Seed | None = None,
     budget: float | None = None,
     executor: Executor | None = None,
     num_starts: int | None = None,
     chains: Chains = None,
+    progress: Progress = True,
 ) -> Check:
     """Find out whether an approximation can be trusted.
 
@@ -67,7 +63,9 @@ def check(
         ``pymc_extras.fit`` returned; a ``CmdStanVB``, ``CmdStanPathfinder`` or ``CmdStanLaplace``
         of CmdStanPy; a DataTree or InferenceData with ``log_p`` and ``log_q``; or the path of a
         file: a CSV file of Stan's, a ``.nc`` or ``.zarr`` of ArviZ's, or the ``.npz`` of a saved
-        check, which is read back.
+        check, which is read back. A DataFrame, and a ``.csv``, ``.npz`` or ``.parquet``, may hold
+        draws from anywhere with their log densities in columns ``log_p`` and ``log_q``, or under
+        names like these (``lp``, ``lp__``); for others see `vicheck.check_draws`.
     num_draws
         Draws from q: by default 100,000 for a fit of vicheck's own, and 10,000 for one of PyMC's.
         ``"auto"`` begins with 1000 and doubles them until more can hardly change the level or the
@@ -87,8 +85,8 @@ def check(
         Held-out data with the same names as the model's: adds its log predictive density. For fits
         of vicheck's own.
     seed
-        The same seed gives the same bits; 0 by default. Not for draws that are there already. An
-        automatic number of draws gives the same bits as that number itself.
+        An integer or a JAX key; the same seed gives the same bits. 0 by default. Not for draws
+        that are there already. An automatic number of draws gives the same bits as that number.
     budget
         Seconds that evaluating draws may take, where their number is not given; 120 by default.
         It counts from the end of the first chunk on, which is compiled: 1000 draws, or 125 where
@@ -107,6 +105,9 @@ def check(
         run where there is a model and they cost no more than about a second or the check itself;
         True runs them in any case, a number says how many, and False none. See
         `vicheck.results.chains.ShortChains`.
+    progress
+        Whether to show a line on standard error, after a second and where that is a terminal or a
+        notebook; or a function to call with each sentence instead.
 
     Returns
     -------
@@ -132,7 +133,7 @@ def check(
 
     number, seconds = require_num_draws(num_draws, budget)
     if seed is not None:
-        seed = require_count("seed", seed, 0)
+        seed = as_seed(seed)
     require_executor(executor)
     _require_reference(reference)
     if num_starts is not None:
@@ -140,9 +141,10 @@ def check(
     chains = require_chains(chains)
     if isinstance(what, Fit):
         refuse_unused({"num_starts": num_starts}, "a fit by vicheck.fit, which takes it")
-        checked = check_fit(
-            what, number, quantities, reference, test_data, seed or 0, seconds, executor, chains
-        )
+        with showing(progress, "checking draws"):
+            checked = check_fit(
+                what, number, quantities, reference, test_data, seed or 0, seconds, executor, chains
+            )
         return checked if reference is None else _with_truth(checked, reference)
     of_drawing = {"num_draws": num_draws, "seed": seed, "budget": budget, "executor": executor}
     if _is_saved(what):
@@ -151,21 +153,22 @@ def check(
         refuse_unused(unused, f"{what}, a saved check")
         return Check.load(what)
     refuse_unused({"test_data": test_data}, "a fit that was made elsewhere")
-    if isinstance(what, Draws):
-        refuse_unused(of_drawing, "draws that are there already")
-        checked = check_given(
-            what, quantities, chains=chains, num_starts=num_starts, budget=seconds
-        )
-    else:
-        refuse_unused({"executor": executor}, "a fit that was made elsewhere")
-        checked = _check_elsewhere(what, number, budget, seed, quantities, chains, num_starts)
+    with showing(progress, "checking draws"):
+        if isinstance(what, Draws):
+            refuse_unused(of_drawing, "draws that are there already")
+            checked = check_given(
+                what, quantities, chains=chains, num_starts=num_starts, budget=seconds
+            )
+        else:
+            refuse_unused({"executor": executor}, "a fit that was made elsewhere")
+            checked = _check_elsewhere(what, number, budget, seed, quantities, chains, num_starts)
     return checked if reference is None else _with_truth(checked, reference)
 
 
 def check_draws(
-    draws: ArrayLike | Mapping[str, ArrayLike] | pd.DataFrame,
-    log_p: ArrayLike,
-    log_q: ArrayLike,
+    draws: ArrayLike | Mapping[str, ArrayLike] | pd.DataFrame | os.PathLike[str],
+    log_p: ArrayLike | str | None = None,
+    log_q: ArrayLike | str | None = None,
     *,
     names: Sequence[str] | None = None,
     quantities: Spec | None = None,
@@ -176,11 +179,12 @@ def check_draws(
     ----------
     draws
         An array of shape ``(S, d)``, a dictionary of named arrays of shape ``(S, ...)``, or a
-        DataFrame of pandas, whose columns keep their names. Real numbers; masked arrays that hide
-        some are refused.
+        DataFrame of pandas, whose columns keep their names; or the path of a ``.csv``, ``.npz`` or
+        ``.parquet`` with such columns. Real numbers; masked arrays that hide some are refused.
     log_p
         Log joint density of each draw on the unconstrained scale, with the Jacobian if parameters
-        were transformed.
+        were transformed; or the name of the column of ``draws`` that has it. By default, as for
+        ``log_q``, a column of that name or one like it (``logp``, ``lp``, ``lp__``) is looked for.
     log_q
         Log density of the approximation at the same draws, on the same scale, normalised.
     names
@@ -207,17 +211,9 @@ def check_draws(
     The approximation is usable with its weights only: by plain draws the sd of x[0] is 1.3 times
     too small, and khat says that the weights correct that.
     """
-    p, q = as_vector(log_p, "log_p"), as_vector(log_q, "log_q")
-    if p.size != q.size:
-        raise ValueError(f"log_p and log_q must have one value per draw, got {p.size} and {q.size}")
-    arrays = _named(draws, names, p.size)
-    for name, array in arrays.items():
-        if np.ndim(array) == 0 or len(array) != p.size:
-            raise ValueError(
-                f"{name} must have one row for each of the {p.size} draws, got shape "
-                f"{np.shape(array)}"
-            )
-    return check(Draws(arrays, p, q, notes=_scale_notes(arrays, q)), quantities=quantities)
+    if isinstance(log_p, str | None) or isinstance(log_q, str | None):
+        return check(draws_of_columns(draws, log_p, log_q, names), quantities=quantities)
+    return check(draws_of_arrays(draws, log_p, log_q, names), quantities=quantities)
 
 
 def _check_elsewhere(
@@ -292,68 +288,9 @@ def is_drawn_from(what: Any) -> bool:
 
 
 def _is_saved(what: Any) -> bool:
-    """Whether something is the path of a file that `Check.save` writes."""
-    return isinstance(what, str | os.PathLike) and Path(what).suffix == ".npz"
+    """Whether something is the path of a file that `Check.save` writes, and no table of draws."""
+    if not isinstance(what, str | os.PathLike) or Path(what).suffix != ".npz":
+        return False
+    from vicheck.adapters.tables import is_table
 
-
-def _scale_notes(arrays: Mapping[str, Floats], log_q: Floats) -> tuple[str, ...]:
-    """Say so when log_q is seen to be a density of parameters on their own scale."""
-    from vicheck.model import labels
-    from vicheck.stats.density_scale import columns_on_their_own_scale
-
-    size = sum(array[0].size for array in arrays.values()) if len(log_q) else 0
-    if size > _MOST_COLUMNS or not len(log_q):
-        return ()
-    columns = np.concatenate([a[:_SEEN].reshape(len(a[:_SEEN]), -1) for a in arrays.values()], 1)
-    constrained = columns_on_their_own_scale(columns, log_q[:_SEEN])
-    if not constrained:
-        return ()
-    names = labels({name: array.shape[1:] for name, array in arrays.items()})
-    these = ", ".join(names[column] for column in constrained)
-    return (
-        f"log_q is a density of {these} as they are, not on the unconstrained scale: with a log_p "
-        "that includes the Jacobian add it to log_q too (for a positive x that is log x).",
-    )
-
-
-def _named(
-    draws: ArrayLike | Mapping[str, ArrayLike] | pd.DataFrame,
-    names: Sequence[str] | None,
-    num_draws: int,
-) -> dict[str, Floats]:
-    if _is_data_frame(draws):
-        chosen = list(draws.columns) if names is None else names
-        _require_names(chosen, draws.shape[1])
-        draws = {str(name): draws.iloc[:, place] for place, name in enumerate(chosen)}
-        names = None
-    if isinstance(draws, Mapping):
-        if names is not None:
-            raise ValueError("names go with an array; a dictionary of draws has its own")
-        if not draws:
-            raise ValueError("draws must hold at least one array, got an empty dictionary")
-        return {name: as_numbers(name, array) for name, array in draws.items()}
-    array = as_numbers("draws", draws)
-    if array.ndim == 2 and not array.shape[1]:
-        raise ValueError(f"draws must have at least one column, got shape {array.shape}")
-    if array.ndim != 2 or len(array) != num_draws:
-        raise ValueError(
-            f"draws must have shape ({num_draws}, d), one row for each value of log_p, "
-            f"got shape {array.shape}"
-        )
-    if names is None:
-        return {"x": array}
-    _require_names(names, array.shape[1])
-    return {name: array[:, column] for column, name in enumerate(names)}
-
-
-def _is_data_frame(draws: Any) -> TypeGuard[pd.DataFrame]:
-    """Whether something is a table of pandas, which is not loaded to find out."""
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(draws, pandas.DataFrame)
-
-
-def _require_names(names: Collection[Any], num_columns: int) -> None:
-    if not len(names) == len({str(name) for name in names}) == num_columns:
-        raise ValueError(
-            f"names must hold {num_columns} different names, one for each column, got {list(names)}"
-        )
+    return not is_table(what)

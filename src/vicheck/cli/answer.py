@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vicheck.results.check import Check
     from vicheck.results.explanation import Explanation
 
-__all__ = ["Report", "Save", "answer", "command_line", "require_places"]
+__all__ = ["Report", "Save", "answer", "command_line", "require_places", "why_lines"]
 
 Report = Annotated[
     str | None, typer.Option(metavar="FILE", help="Write a report, a page of HTML, to this file.")
@@ -80,12 +80,12 @@ def answer(
 
         write(summary_paragraphs(summary_of(result)))
         if explanation is not None:
-            write(_why(explanation))
+            write(why_lines(explanation))
         write([Text(), Text(f"Report: {report}", no_wrap=True)] if report else [])
     raise typer.Exit(EXIT_CODES[result.verdict.level])
 
 
-def _why(explanation: Explanation) -> list[Text | Paragraph]:
+def why_lines(explanation: Explanation) -> list[Text | Paragraph]:
     """Return an explanation for people."""
     causes = [Paragraph(Text(line), 3) for line in str(explanation).splitlines()]
     return [Text(), Text("Why:"), *causes]

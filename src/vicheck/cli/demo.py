@@ -13,6 +13,7 @@ from vicheck.cli.application import app
 from vicheck.cli.failures import fail_to_write
 from vicheck.cli.pages import Command
 from vicheck.cli.printing import COLORS, AsJson, status_line, write, write_json
+from vicheck.cli.rescued import level_of
 
 if TYPE_CHECKING:
     from vicheck.results.check import Check
@@ -66,7 +67,8 @@ def _demo(
     except OSError as error:
         fail_to_write(out, error)
     reports = {name: str(directory / f"eight-schools-{name}.html") for name in _STORIES}
-    require_places(*reports.values())
+    of_rescue = str(directory / "eight-schools-rescued.html")
+    require_places(*reports.values(), of_rescue)
     results = {}
     for name, path in reports.items():
         with status_line(f"fitting, {name}") as show_status:
@@ -79,20 +81,24 @@ def _demo(
         results[name] = checked.to_dict() if as_json else {}
         write([] if as_json else _story(_STORIES[name], checked))
     with status_line("rescuing the centred fit") as show_status:
-        rescued = _rescue(show_status)
+        rescued = _rescue(show_status).with_command(command_line())
+        show_status("writing the report")
+        try:
+            rescued.report(of_rescue)
+        except OSError as error:
+            fail_to_write(of_rescue, error)
     if as_json:
         answer: dict[str, Any] = {
             name: {"report": reports[name], "check": results[name]} for name in reports
         }
-        write_json(answer | {"rescue": rescued.to_dict()})
+        write_json(answer | {"rescue": {"report": of_rescue} | rescued.to_dict()})
         return
     write(
         [
             *_rescue_story(rescued),
-            Text("Same data, same model, same algorithm: only the parametrization differs."),
-            Text("Try your own: vicheck check model.py:function --data data.json"),
+            Text("Try your own: vicheck check model.py:function --data data.json --rescue"),
             Text("The reports, to open in a browser:"),
-            *(Text(f"  {path}", no_wrap=True) for path in reports.values()),
+            *(Text(f"  {path}", no_wrap=True) for path in (*reports.values(), of_rescue)),
         ]
     )
 
@@ -118,12 +124,22 @@ def _rescue(show_status: ShowStatus) -> Rescue:
 
 def _rescue_story(rescued: Rescue) -> list[Text]:
     """Say what was done, and set the means beside the exact ones."""
-    rows = [f"{'':10}{'rescued':>8}{'+-':>8}{'exact':>8}"]
+    from vicheck.report.rescue_text import code_lines, trail_lines
+
+    rows = [f"{'':10}{'before':>8}{'rescued':>9}{'+-':>8}{'exact':>8}"]
     for name, exact in _EXACT.items():
-        row = rescued.moments.loc[name]
-        rows.append(f"{name:10}{row['mean']:8.2f}{row['mcse']:8.2f}{exact:8.2f}")
-    title = "The centred fit once more: vicheck.rescue(fit)"
-    return [Text(title, "bold"), Text(rescued.sentence), *map(Text, rows), Text()]
+        row = rescued.changes.loc[name]
+        cells = f"{row['before_mean']:8.2f}{row['mean']:9.2f}{row['mcse']:8.2f}{exact:8.2f}"
+        rows.append(f"{name:10}{cells}")
+    return [
+        Text("The centred fit once more, rescued: vicheck.rescue(fit)", "bold"),
+        Text(rescued.sentence, COLORS[level_of(rescued)]),
+        *(Text(line, no_wrap=True) for line in trail_lines(rescued)),
+        Text("Posterior means before, rescued, and exact:"),
+        *map(Text, rows),
+        *(Text(line, no_wrap=True) for line in code_lines(rescued)),
+        Text(),
+    ]
 
 
 def _story(title: str, checked: Check) -> list[Text]:
@@ -132,7 +148,10 @@ def _story(title: str, checked: Check) -> list[Text]:
     verdict = checked.verdict
     lines = [Text(title, "bold"), Text(verdict.sentence, COLORS[verdict.level])]
     lines += [Text(str(advice_line(verdict))), Text()]
-    return lines + (_against_exact(checked.moments) if verdict.level == "usable" else [])
+    if verdict.level != "usable":
+        return lines
+    same = "Same data, same model, same algorithm: only the parametrization differs."
+    return [*lines, *_against_exact(checked.moments), Text(same), Text()]
 
 
 def _against_exact(moments: Any) -> list[Text]:

@@ -14,16 +14,19 @@ import typer
 
 from vicheck.cli.failures import EX_DATAERR, EX_USAGE, fail, fail_to_read
 from vicheck.errors import ARGUMENTS_DO_NOT_FIT, ArgumentError, InputFileError, ModelError
-from vicheck.vi.families.registry import family_names
+from vicheck.plain_text import plain
+from vicheck.vi.families.registry import canonical, family_names
 from vicheck.vi.solvers.registry import solver_names
 
 if TYPE_CHECKING:
     from vicheck.model import Model
 
 __all__ = [
+    "Columns",
     "Data",
     "Family",
     "Observed",
+    "Rank",
     "Seed",
     "Solver",
     "fail_over_option",
@@ -33,10 +36,13 @@ __all__ = [
 ]
 
 
-def _one_of(names: Sequence[str], metavar: str, what: str) -> Any:
+def _one_of(
+    names: Sequence[str], metavar: str, what: str, known_as: Callable[[str], str] = str
+) -> Any:
     """Return an option that takes one of these names, and completes them."""
 
     def require(value: str) -> str:
+        value = known_as(value)
         if value not in names:
             known = ", ".join(map(repr, names))
             raise typer.BadParameter(f"{value!r} is not one of {known}")
@@ -55,6 +61,14 @@ Data = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="A .json, .npz or .csv file with the model's arguments."),
 ]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAMES",
+        help="Columns of a .csv file to read, with commas between; by default those that the "
+        "model has arguments for.",
+    ),
+]
 Observed = Annotated[
     list[str] | None,
     typer.Option(
@@ -62,7 +76,11 @@ Observed = Annotated[
         help="An argument that is observed, once for each; by default all that reach obs=.",
     ),
 ]
-Family = Annotated[str, _one_of(family_names(), "FAMILY", "The approximations")]
+Family = Annotated[str, _one_of(family_names(), "FAMILY", "The approximations", canonical)]
+Rank = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Rank of low_rank: its directions. [default: 5]"),
+]
 Solver = Annotated[str, _one_of(solver_names(), "SOLVER", "How to fit")]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="The same seed gives the same bits.")]
 
@@ -84,24 +102,34 @@ def stdout_for_the_answer() -> Iterator[None]:
 
 
 def load_model(
-    spec: str, data: str | None, observed: list[str] | None, show_status: Callable[[str], None]
+    spec: str,
+    data: str | None,
+    observed: list[str] | None,
+    show_status: Callable[[str], None],
+    columns: list[str] | None = None,
 ) -> Model:
     """Load a model named on the command line, with its data."""
     from vicheck.adapters.data_files import read_data
     from vicheck.adapters.model_files import load_model_function
 
     _refuse_what_is_no_model(spec)
-    arguments: dict[str, Any] = {}
-    if data is not None:
+    chosen = _split(columns)
+
+    def arguments_for(takes: Sequence[str] | None) -> dict[str, Any]:
+        if data is None:
+            return {}
         try:
-            arguments = read_data(data)
+            return read_data(data, chosen or _columns_for(data, takes))
         except OSError as error:
             fail_to_read(data, error)
+
+    _refuse_columns_of(data, chosen)
     show_status("loading JAX")
     names = tuple(observed) if observed else None
     if Path(spec).suffix == ".stan":
         from vicheck.adapters.stan.models import from_stan
 
+        arguments = arguments_for(None)
         if not Path(spec).is_file():
             fail_to_read(spec, FileNotFoundError(errno.ENOENT, ""))
         return from_stan(spec, arguments, observed=names, progress=show_status)
@@ -113,7 +141,8 @@ def load_model(
         if names is not None:
             sentence = f"--observed goes with a function, but {spec} is a Model already"
             fail(sentence, EX_USAGE, "leave it out: the Model knows what it observes")
-        return loaded.given(arguments)
+        return loaded.given(arguments_for(None))
+    arguments = arguments_for(_names_taken_by(loaded))
     for name in ("model_fn", "observed"):  # from_numpyro has them for itself
         if name in arguments:
             sentence = f"{data} has an entry {name!r}, which cannot be an argument of a model here"
@@ -127,6 +156,42 @@ def load_model(
         has = f"{data} has {', '.join(arguments)}" if data else "there is no --data"
         hint = f"the model takes {takes}, and {has}"
         raise ModelError(error.sentence, hint=hint, code=error.code) from error
+
+
+def _names_taken_by(function: Any) -> list[str] | None:
+    """Return the names of a function's arguments; None where it takes any."""
+    parameters = signature(function).parameters.values()
+    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+        return None
+    return [each.name for each in parameters]
+
+
+def _columns_for(data: str, takes: Sequence[str] | None) -> list[str] | None:
+    """Return the columns of a CSV file that a model takes; the others are named and left out."""
+    from vicheck.adapters.data_files import column_names
+
+    if takes is None or Path(data).suffix.lower() != ".csv":
+        return None
+    has = column_names(data)
+    taken = [name for name in has if name in takes]
+    ignored = [name for name in has if name not in takes]
+    if not taken or not ignored:  # where nothing fits, the error that follows says more
+        return None
+    listed = ", ".join(map(plain, ignored))
+    message = f"note: {data} has columns that the model does not take, and they are left out: "
+    print(f"{message}{listed}", file=sys.stderr)
+    return taken
+
+
+def _refuse_columns_of(data: str | None, chosen: Sequence[str] | None) -> None:
+    if chosen and (data is None or Path(data).suffix.lower() != ".csv"):
+        sentence = "--columns chooses among the columns of a CSV file, and --data names none"
+        fail(sentence, EX_USAGE, "leave it out: other files have their arguments by name")
+
+
+def _split(columns: list[str] | None) -> list[str] | None:
+    parts = [part.strip() for text in columns or () for part in text.split(",")]
+    return [part for part in parts if part] or None
 
 
 def _refuse_what_is_no_model(spec: str) -> None:

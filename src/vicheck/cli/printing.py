@@ -19,6 +19,7 @@ from rich.text import Text
 from vicheck.cli.failures import EX_IOERR, fail
 from vicheck.cli.tables import fit_table
 from vicheck.plain_text import plain
+from vicheck.runtime.progress import showing
 
 if TYPE_CHECKING:
     from vicheck.report.text import Line, Summary
@@ -63,10 +64,16 @@ def console(*, stderr: bool = False) -> Console:
 def status_line(what: str) -> Iterator[Callable[[str], None]]:
     """Show what is going on, on standard error when that is a terminal; yield what changes it."""
     if not sys.stderr.isatty():
-        yield lambda _: None
+        with showing(False, what):
+            yield lambda _: None
         return
     with console(stderr=True).status(Text(plain(what))) as status:
-        yield lambda what: status.update(Text(plain(what)))
+
+        def show(what: str) -> None:
+            status.update(Text(plain(what)))
+
+        with showing(show, what):
+            yield show
 
 
 def write(lines: Sequence[Text | Paragraph]) -> None:

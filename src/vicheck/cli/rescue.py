@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 import typer
-from rich.text import Text
 
-from vicheck.cli.answer import Report, Save, answer, require_places
+from vicheck.cli.answer import Report, Save, require_places
 from vicheck.cli.application import app
-from vicheck.cli.failures import EXIT_CODES
+from vicheck.cli.failures import EX_USAGE, fail
 from vicheck.cli.loading import (
+    Columns,
     Data,
     Observed,
     Seed,
@@ -20,10 +21,9 @@ from vicheck.cli.loading import (
     stdout_for_the_answer,
 )
 from vicheck.cli.pages import Command
-from vicheck.cli.printing import AsJson, status_line, write, write_json
-
-if TYPE_CHECKING:
-    from vicheck.results.rescue import Rescue
+from vicheck.cli.printing import AsJson, status_line
+from vicheck.cli.rescued import answer_rescue
+from vicheck.errors import ModelError
 
 __all__: list[str] = []
 
@@ -37,6 +37,9 @@ WHAT is a model as for vicheck check:
 """
 
 _MORE = """
+It prints what was tried, khat before and after, and what to report of each quantity. Ctrl-C
+ends the search, and the best so far is the answer.
+
 Exit status:
   0 good, 1 usable with its weights, or by NUTS, 2 not rescued; 64 and up for
   errors.
@@ -44,6 +47,7 @@ Exit status:
 Examples:
   $ vicheck rescue schools.py:centred --data schools.json
   $ vicheck rescue model.py --data data.csv --budget 300 --report page.html
+  $ vicheck check model.py --data data.csv --rescue
 """
 
 
@@ -57,6 +61,7 @@ Examples:
 def _rescue(
     what: Annotated[str, typer.Argument(metavar="WHAT", help="A model.")],
     data: Data = None,
+    columns: Columns = None,
     observed: Observed = None,
     budget: Annotated[
         float | None,
@@ -73,27 +78,30 @@ def _rescue(
 ) -> None:
     """Load a model and its data, rescue, and print."""
     require_places(report, saved=save)
+    _refuse_draws(what)
     with status_line("reading") as show_status, stdout_for_the_answer():
-        loaded = load_model(what, data, observed, show_status)
+        loaded = load_model(what, data, observed, show_status, columns)
         require_observations(loaded)
         from vicheck.rescuing.run import rescue
 
         try:
             rescued = rescue(loaded, budget=budget, seed=seed, progress=show_status)
+        except ModelError:
+            raise
         except ValueError as error:
             fail_over_option(error, {"budget": "--budget"})
-    if as_json:
-        write_json(rescued.to_dict())
-        raise typer.Exit(_status(rescued))
-    write([*(Text(line, no_wrap=True) for line in str(rescued).splitlines()), Text()])
-    if not rescued.succeeded or rescued.by_sampling:
-        write([Text(line, no_wrap=True) for line in rescued.moments.to_string().splitlines()])
-        raise typer.Exit(_status(rescued))
-    answer(rescued.check, as_json=False, report=report, save=save)
+    answer_rescue(rescued, as_json=as_json, report=report, save=save)
 
 
-def _status(rescued: Rescue) -> int:
-    """Return the exit status: that of the level, unless only NUTS could be used."""
-    if rescued.by_sampling:
-        return EXIT_CODES["usable"]
-    return EXIT_CODES[rescued.check.verdict.level if rescued.succeeded else "unreliable"]
+def _refuse_draws(what: str) -> None:
+    """End for a file that holds draws, or a result: neither has a density to evaluate."""
+    if Path(what).suffix in _WITHOUT_A_MODEL:
+        fail(
+            f"{what} has no model in it, and a rescue evaluates the model's density",
+            EX_USAGE,
+            "name the model: vicheck rescue file.py:name --data FILE",
+        )
+
+
+_WITHOUT_A_MODEL = (".csv", ".nc", ".npz", ".npy", ".parquet")
+"""How the names of files with draws or results end."""

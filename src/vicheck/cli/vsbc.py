@@ -13,9 +13,11 @@ from vicheck.cli.application import app
 from vicheck.cli.executors import Dask, executor_at
 from vicheck.cli.failures import INTERRUPTED, fail
 from vicheck.cli.loading import (
+    Columns,
     Data,
     Family,
     Observed,
+    Rank,
     Seed,
     Solver,
     fail_over_option,
@@ -70,6 +72,7 @@ def _vsbc(
         str, typer.Argument(metavar="MODEL", help="The model to simulate from and to fit.")
     ],
     data: Data = None,
+    columns: Columns = None,
     observed: Observed = None,
     num_datasets: Annotated[
         int, typer.Option(min=1, metavar="N", help="Datasets to simulate and fit.")
@@ -79,6 +82,7 @@ def _vsbc(
         typer.Option(metavar="NAMES", help="What to test, with commas between; all by default."),
     ] = None,
     family: Family = "mean_field",
+    rank: Rank = None,
     solver: Solver = "deterministic",
     posterior: Annotated[
         bool, typer.Option("--posterior", help="Calibrate at the observed data.")
@@ -106,6 +110,7 @@ def _vsbc(
         "num_datasets": num_datasets,
         "quantities": _split(quantities),
         "family": family,
+        "rank": rank,
         "solver": solver,
         "posterior": posterior,
         "num_draws": draws,
@@ -120,7 +125,7 @@ def _vsbc(
             executor = stack.enter_context(executor_at(dask))
             shown = stack.enter_context(bar())
             stack.enter_context(stdout_for_the_answer())
-            calibration = _run(model, data, observed, shown, executor, options)
+            calibration = _run(model, (data, observed, columns), shown, executor, options)
     except KeyboardInterrupt:
         _end_interrupted(store)
     answer(calibration, as_json=as_json, report=report, save=save)
@@ -128,14 +133,14 @@ def _vsbc(
 
 def _run(
     spec: str,
-    data: str | None,
-    observed: list[str] | None,
+    given: tuple[str | None, list[str] | None, list[str] | None],
     shown: Bar,
     executor: Executor | None,
     options: dict[str, Any],
 ) -> Calibration:
     shown.say("reading")
-    loaded = load_model(spec, data, observed, shown.say)
+    data, observed, columns = given
+    loaded = load_model(spec, data, observed, shown.say, columns)
     if options["posterior"]:
         require_observations(loaded)
     shown.say("compiling")

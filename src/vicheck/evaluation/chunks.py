@@ -19,6 +19,7 @@ from vicheck.quantities import Quantities
 from vicheck.runtime.compiling import compiled
 from vicheck.runtime.interrupts import check_interrupt
 from vicheck.runtime.jax_settings import double_precision
+from vicheck.runtime.progress import advance
 from vicheck.runtime.tally import count
 
 __all__ = [
@@ -76,6 +77,7 @@ def one_ahead(
     waiting = None
     for index in range(first, stop):
         check_interrupt()
+        advance(index - first, stop - first)
         noise = draw(index)
         if waiting is not None:
             yield waiting

@@ -31,6 +31,7 @@ from vicheck.evaluation.sizes import (
 from vicheck.model import Data, Model, Program, double_precision
 from vicheck.quantities import Quantities
 from vicheck.runtime.compiling import compiled
+from vicheck.runtime.progress import advance
 from vicheck.runtime.tally import count
 from vicheck.runtime.workers import in_order
 
@@ -223,6 +224,7 @@ class Evaluation:
             for of_chunk in self._chunks(drawing, begun):
                 of_all.add(of_chunk[0])
                 of_kept.add(of_chunk[1])
+                advance(of_all.filled, num_draws)
                 if of_all.filled < num_draws and go_on is not None and not go_on(of_all.filled):
                     return None
         log_p, log_q = of_all.tree

@@ -10,7 +10,7 @@ from vicheck.judging.estimates import (
     evidence_of_estimates,
     weaker,
 )
-from vicheck.judging.fits import judge_check, spoilt_by_modes
+from vicheck.judging.fits import has_converged, judge_check, spoilt_by_modes
 from vicheck.judging.psis import judge_psis
 from vicheck.judging.quantiles import choose_quantile
 from vicheck.judging.wording import show
@@ -23,6 +23,7 @@ __all__ = [
     "choose_quantile",
     "choose_sd",
     "evidence_of_estimates",
+    "has_converged",
     "judge_calibration",
     "judge_check",
     "judge_psis",

@@ -78,9 +78,9 @@ def judge_calibration(
     1.05 (each at 5%, adjusted for the number of quantities). ``usable`` when something is, but no
     bias was shown: point estimates may be right where the posterior is not; or when most fits have
     a khat above the threshold. ``unreliable`` when a quantity is asymmetric and the interval of its
-    bias lies beyond 0.1 sds (not where the mean of q is right, and q not too narrow: then the
-    posterior is skewed); when draws of q explain the data worse than the true parameters do, though
-    all other quantities are calibrated; or when q's sd is less than half of what it should
+    bias lies beyond 0.1 sds (not where that of its mean does not, and q is not too narrow: then the
+    posterior may be skewed); when draws of q explain the data worse than the true parameters do,
+    though all other quantities are calibrated; or when q's sd is less than half of what it should
     be and most khats are above the threshold. ``none`` when more than 5% of the fits have not
     converged, or fewer than 20 datasets are left. Fits of which it is not known whether they have
     converged count as neither.

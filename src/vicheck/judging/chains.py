@@ -14,6 +14,8 @@ from vicheck.judging.cutoffs import (
     LEAST_ACCEPTANCE,
     MOST_MEMORY,
     REJECTED_BELOW,
+    STUCK,
+    UNEVEN,
 )
 from vicheck.judging.findings import Evidence
 from vicheck.judging.findings.chains import (
@@ -25,7 +27,7 @@ from vicheck.judging.findings.chains import (
 from vicheck.results.chains import Drift, ShortChains
 from vicheck.stats.drift import adjusted_beyond
 
-__all__ = ["drifting", "evidence_of_chains"]
+__all__ = ["are_stuck", "drifting", "evidence_of_chains"]
 
 Bools = NDArray[np.bool]
 
@@ -71,6 +73,15 @@ def drifting(drift: Drift, num_chains: int) -> tuple[Bools, Bools]:
     return found[:count], found[count:]
 
 
+def are_stuck(chains: ShortChains) -> bool:
+    """Whether chains stay at heights of the density so different that they cannot all be right.
+
+    Draws of a q that is far too wide lie in the basins of many modes, and chains that do not leave
+    these show nothing of the posterior, of which the highest may have it all.
+    """
+    return chains.heights.memory > STUCK and chains.heights.variance > UNEVEN
+
+
 def _worst(
     chains: ShortChains, drift: Drift
 ) -> tuple[int, int, str, str, float, float, int] | None:
@@ -104,6 +115,13 @@ def _doubt(chains: ShortChains) -> str:
         return f"only {chains.num_chains} of {total} starts have a finite density and gradient"
     if not chains.acceptance >= LEAST_ACCEPTANCE:
         return f"only {chains.acceptance:.0%} of their steps are accepted"
+    if are_stuck(chains):
+        return "they stay at different heights of the density, as in modes of different mass"
+    return _doubt_of_numbers(chains)
+
+
+def _doubt_of_numbers(chains: ShortChains) -> str:
+    """Say why chains that have gone somewhere could not have shown a drift, or nothing."""
     if np.isnan(chains.drift).all():
         return "no quantity is finite at all starts and ends"
     error = float(np.nanmax(chains.drift_error))

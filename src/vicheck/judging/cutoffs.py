@@ -31,6 +31,7 @@ __all__ = [
     "ENOUGH_EFFECTIVE",
     "ENOUGH_STEPS",
     "ERRORS_AWAY",
+    "FORGOTTEN",
     "FULL_RUN",
     "GOOD_BELOW",
     "KHAT_GROWTH",
@@ -40,6 +41,7 @@ __all__ = [
     "LEAST_ARRIVED",
     "LEAST_DATASETS",
     "LEAST_DRAWS",
+    "LEVEL_ERRORS",
     "MANY_KHATS_HIGH",
     "MAX_ITERATE_MCSE",
     "MAX_RHAT",
@@ -64,7 +66,9 @@ __all__ = [
     "SMALL_SHIFT",
     "SMALL_STRETCH",
     "STEADY",
+    "STUCK",
     "TOO_COARSE",
+    "UNEVEN",
     "UNSURE_ABOVE",
     "USABLE_BELOW",
 ]
@@ -96,9 +100,10 @@ MODE_GROWTH = 0.1
 """By how much they must change the log of its sd."""
 LEAST_ARRIVED = 0.5
 """Share of climbs that must end at a mode for a search to say that there is no other."""
-PLAIN_SHIFT = 0.1
-"""Sds by which the weights may correct a mean of a q that is called close."""
-PLAIN_GROWTH = 0.1
+PLAIN_SHIFT = 0.08
+"""Sds by which the weights may correct a mean of a q that is called close. What they correct is
+less than what is wrong, if anything: where q is too narrow, so are they; and 0.1 is too much."""
+PLAIN_GROWTH = 0.08
 """By how much they may correct the log of an sd of such a q."""
 ENOUGH_EFFECTIVE = 100
 """Draws that must count after weighting: with fewer, means have errors above a tenth of an sd."""
@@ -124,6 +129,17 @@ ANOTHER_PART = 0.01
 are about log-normal: where their tail is as heavy as that, fewer than one draw in a thousand
 counts. More of them with such a khat are two populations, q being right in one part of the
 posterior and knowing nothing of another."""
+FORGOTTEN = 0.4
+"""Correlation of the middle of chains with their last quarter below which they forget where they
+began: over all of their steps, a bit more than three times as many, 0.05 of it is left."""
+LEVEL_ERRORS = 2.0
+"""Standard errors by which log densities may rise or fall where they are to have settled. Down a
+funnel they do so slowly, long after quantities seem to stand still."""
+STUCK = 0.9
+"""Such a correlation of log densities from which on chains stay at the heights they are at."""
+UNEVEN = 10.0
+"""Variance of log densities for each parameter that is too large for one posterior: that of a
+log-concave one is at most 1, and that of a funnel may be 6."""
 LEAST_ACCEPTANCE = 0.2
 """Acceptance below which short chains have not gone anywhere."""
 MOST_MEMORY = 1.5

@@ -9,6 +9,7 @@ from vicheck.judging.findings.draws import (
     CoarseRatios,
     DependentDraws,
     RatiosTooCoarse,
+    SwappedDensities,
     TiedDraws,
 )
 from vicheck.results.screening import Screening
@@ -21,6 +22,8 @@ def evidence_of_draws(seen: Screening | None) -> list[Evidence]:
     if seen is None:
         return []
     found: list[Evidence] = []
+    if seen.swapped:
+        found.append(SwappedDensities(seen.swapped_khat))
     if seen.num_copies > COPIES * seen.num_draws:
         found.append(TiedDraws(seen.num_copies, seen.num_draws, in_tail=False))
     elif seen.tail_copies > COPIES * seen.tail_length:

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.judging.chains import are_stuck
 from vicheck.judging.cutoffs import (
     ANOTHER_PART,
     DRIFT_GROWTH,
@@ -16,7 +17,9 @@ from vicheck.judging.cutoffs import (
     ENOUGH_CHAINS,
     ENOUGH_STEPS,
     ERRORS_AWAY,
+    FORGOTTEN,
     LEAST_ACCEPTANCE,
+    LEVEL_ERRORS,
     NO_MEAN,
     SETTLED,
     SMALL_GROWTH,
@@ -70,6 +73,8 @@ class Witnesses:
     """Whether the joint khat, the effective draws and the draws themselves allow for weights."""
     spoilt: Bools
     """Whether another mode changes a quantity, or may do so."""
+    converged: bool
+    """Whether q is known to be an optimum."""
     chains: ShortChains | None
 
 
@@ -81,7 +86,7 @@ def choose_mean(known: Witnesses) -> list[Use]:
     stay where these are say the same. Elsewhere only chains from q can tell: when they stay, its
     mean is right under a bad joint. Where they have left q in the mean of anything else, they are
     believed only if they have arrived (`_have_arrived`): in a funnel they move on and on, and what
-    depends on tau follows later.
+    depends on tau follows later. Nor are they believed in a mean that spreads slowly (`_creeps`).
     """
     seen = _by_chains(known, of_sd=False)
     return _choose(known, known.khat, np.abs(known.shift) < SMALL_SHIFT, seen)
@@ -163,13 +168,15 @@ def _by_chains(known: Witnesses, of_sd: bool) -> _Seen:
     chains, no = known.chains, np.zeros(len(known.khat), bool)
     if chains is None or chains.num_chains < ENOUGH_CHAINS:
         return _Seen(no, no, no)
-    if not chains.acceptance >= LEAST_ACCEPTANCE:
+    if not chains.acceptance >= LEAST_ACCEPTANCE or are_stuck(chains):
         return _Seen(no, no, no)
     still, confirm, contradict = _stays(chains.from_q, chains.rhat, of_sd), no, no
     moved = _has_moved(chains.from_q, chains.rhat, of_sd=False).any()
     if of_sd:
         moved = moved or _has_moved(chains.from_q, chains.rhat, of_sd=True).any()
         still = still & ~_weights_contradict(known)
+    elif not known.converged:
+        still = still & ~_creeps(chains)
     if moved and not _have_arrived(chains):
         still = no
     if chains.starts == "weighted":
@@ -194,8 +201,9 @@ def _have_arrived(chains: ShortChains) -> bool:
     """Whether chains that have left q are where they would stay.
 
     Nothing moves any more from their middle to their end; and what has moved began at least as wide
-    as it ended. Starts that are too narrow are no test: chains that spread into the neck of a
-    funnel can seem to stand still.
+    as it ended, or they have forgotten where they began. Starts that are too narrow are no test by
+    themselves: chains that spread into the neck of a funnel can seem to stand still. There, what
+    they have reached in the middle still shows at their end, in the log density above all.
     """
     if chains.num_steps < ENOUGH_STEPS:
         return False
@@ -205,7 +213,27 @@ def _have_arrived(chains: ShortChains) -> bool:
             np.abs(late.growth) > np.maximum(SETTLED, ERRORS_AWAY * late.growth_error)
         )
         narrow = began.growth > _TOLERANCE
-    return not (moving | _has_moved(began, chains.rhat, of_sd=False) & narrow).any()
+    if moving.any():
+        return False
+    spread = _has_moved(began, chains.rhat, of_sd=False) & narrow
+    return not spread.any() or _have_forgotten(chains)
+
+
+def _have_forgotten(chains: ShortChains) -> bool:
+    """Whether neither quantities nor the log density depend on what they were in the middle."""
+    heights = chains.heights
+    level = abs(heights.shift) <= max(SETTLED, LEVEL_ERRORS * heights.shift_error)
+    return level and heights.memory <= FORGOTTEN and bool((chains.memory <= FORGOTTEN).all())
+
+
+def _creeps(chains: ShortChains) -> Bools:
+    """Say what spreads from q so slowly that a mean which is off has hardly begun to move.
+
+    Along a direction in which q is much too narrow, chains take small steps. The mean of an optimum
+    is not off there for that reason; that of a q which was left on its way may be anywhere.
+    """
+    spreads = _has_moved(chains.from_q, chains.rhat, of_sd=True)
+    return spreads & (chains.from_q.growth > 0.0) & ~(chains.memory <= FORGOTTEN)
 
 
 def _stays(drift: Drift, rhat: Floats, of_sd: bool) -> Bools:

@@ -54,6 +54,7 @@ from vicheck.judging.findings.optimum import (
     NoApproximation,
     NotConverged,
     StanCriterion,
+    StillRising,
 )
 from vicheck.judging.findings.plain import FewEffectiveDraws, PlainOff
 from vicheck.judging.levels import decide, verdict_from
@@ -70,7 +71,7 @@ from vicheck.results.status import FitStatus
 from vicheck.results.verdict import Verdict
 from vicheck.stats.differences import Difference
 
-__all__ = ["judge_check", "spoilt_by_modes"]
+__all__ = ["has_converged", "judge_check", "spoilt_by_modes"]
 
 
 def judge_check(
@@ -118,6 +119,7 @@ def judge_check(
     """
     modes = _modes(pooled, search, result.threshold)
     evidence = [
+        *_rising(convergence),
         *_told_where(evidence_of_ratios(result), search, modes),
         *evidence_of_draws(screening),
         *_plain(result, corrections or {}),
@@ -167,7 +169,7 @@ def _changed(pooled: PooledModes) -> NDArray[np.bool_]:
 
 def _hint(decider: Evidence, evidence: list[Evidence], situation: CheckSituation) -> str:
     """Say what to do about a high khat of a fit whose optimiser is known, or nothing."""
-    if not isinstance(decider, KhatHigh | KhatFewDraws) or not situation.made_here:
+    if not isinstance(decider, KhatHigh | KhatFewDraws) or not situation.is_tested:
         return ""
     if isinstance(decider, KhatFewDraws) and not situation.khat_is_hopeless:
         return ""
@@ -176,7 +178,7 @@ def _hint(decider: Evidence, evidence: list[Evidence], situation: CheckSituation
     if situation.misses_a_mode:
         return next(each.hint for each in evidence if each.code in MISSED)
     if situation.unsettled:
-        return f"Mend the fit first: {joined(advice)}."
+        return f"Improve the fit first: {joined(advice)}."
     if isinstance(decider, KhatHigh) and not situation.khat_is_hopeless:
         return replace(decider, advice=tuple(advice)).hint
     return (
@@ -283,18 +285,33 @@ def _searched(search: ModeSearch | None) -> list[Evidence]:
     return [SearchUnfinished(*counts) if _is_unfinished(search) else NoOtherMode(*counts)]
 
 
+def has_converged(convergence: Convergence | None) -> bool:
+    """Whether q is known to be an optimum."""
+    return any(isinstance(each, Converged) for each in _convergence(convergence))
+
+
 def _convergence(convergence: Convergence | None) -> list[Evidence]:
     if convergence is None:
         return []
     doubts = [*_status(convergence), *_gradient(convergence), *_iterates(convergence)]
     test = convergence.gradient
-    if not doubts:
+    if not doubts and not _rising(convergence):
         doubts = [Converged(test.size, test.p_value, test.tolerance)]
     return [*doubts, *_stan_criterion(convergence)]
 
 
+def _rising(convergence: Convergence | None) -> list[Evidence]:
+    """Say that the run ended too early, which comes before all else: more would change all else."""
+    if convergence is None or not convergence.elbo_rise_steps:
+        return []
+    known = convergence.elbo_rise, convergence.elbo_rise_steps, convergence.solver
+    return [StillRising(*known)]
+
+
 def _status(convergence: Convergence) -> list[Evidence]:
     status = convergence.status
+    if not convergence.gradient.num_draws:  # nothing was tested, and the ELBO has the word
+        return []
     if status is FitStatus.CONVERGED:
         return []
     if status in NO_APPROXIMATION:
@@ -310,6 +327,8 @@ def _status(convergence: Convergence) -> list[Evidence]:
 
 def _gradient(convergence: Convergence) -> list[Evidence]:
     test = convergence.gradient
+    if not test.num_draws:
+        return []
     if math.isnan(test.p_value):
         return [GradientUndefined(test.size, test.p_value)]
     if test.p_value < REJECTED_BELOW:

@@ -14,6 +14,7 @@ LEVELS: dict[str, Level] = {
     # One fit. Where khat is undefined or high, nothing else has to be known; where it is low, there
     # are things that it cannot see.
     "khat-undefined": "none",
+    "swapped-densities": "none",
     "khat-high": "unreliable",
     "khat-few-draws": "unreliable",
     "no-approximation": "unreliable",
@@ -36,6 +37,7 @@ LEVELS: dict[str, Level] = {
     "chains-drift": "usable",
     # What has not converged is not good, even where its draws are: its numbers will change.
     "not-converged": "usable",
+    "still-rising": "usable",
     "gradient-not-zero": "usable",
     "iterates-unsettled": "usable",
     "khat-constant": "good",

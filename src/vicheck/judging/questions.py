@@ -38,6 +38,7 @@ _SPOILT = (
 )
 _DOUBTFUL = (
     "khat-undefined",
+    "swapped-densities",
     "khat-few-draws",
     "modes-uncertain",
     "tail-unseen",
@@ -52,6 +53,7 @@ QUESTIONS = {
         no=(
             "no-approximation",
             "not-converged",
+            "still-rising",
             "gradient-not-zero",
             "iterates-unsettled",
             "too-many-unconverged",

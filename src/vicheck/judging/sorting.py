@@ -58,8 +58,8 @@ def sort_quantities(tests: pd.DataFrame) -> SortedQuantities:
     large = tests["statistic"] > _small_asymmetry() * tests["num_datasets"]
     narrow = tests["dispersion_low"] > SMALL_STRETCH
     # A skewed posterior moves the median away from that of a q with the right mean and sd.
-    over = (tests["bias_low"] > SMALL_BIAS) & (narrow | (tests["mean_bias"] > SMALL_BIAS))
-    under = (tests["bias_high"] < -SMALL_BIAS) & (narrow | (tests["mean_bias"] < -SMALL_BIAS))
+    over = (tests["bias_low"] > SMALL_BIAS) & (narrow | (tests["mean_bias_low"] > SMALL_BIAS))
+    under = (tests["bias_high"] < -SMALL_BIAS) & (narrow | (tests["mean_bias_high"] < -SMALL_BIAS))
     biased = significant & (over | under)
     asymmetric = significant & large & ~biased
     likelihood = (tests.index == LIKELIHOOD) & (len(tests) > 1)

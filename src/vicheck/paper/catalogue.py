@@ -5,27 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib import import_module
 
-from vicheck.paper.experiment import Claim, Experiment, Outcome
+from vicheck.paper.experiment import Experiment
 
-__all__ = ["NAMES", "PROPOSALS", "choose", "experiment"]
+__all__ = ["NAMES", "choose", "experiment"]
 
 NAMES = (
     "invariance", "fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "figS1", "fig7", "fig8",
-    "bimodal",
+    "bimodal", "tailored",
 )  # fmt: skip
-
-PROPOSALS = (
-    Claim(
-        "Section 5.2",
-        "heavier-tailed families, Renyi VI and an alpha tuned together with khat make better "
-        "proposals",
-        "proposals, no experiments",
-        "",
-        Outcome.NOT_RUN,
-        "The paper reports no numbers that could be rerun.",
-    ),
-)
-"""Claims without an experiment."""
 
 
 def experiment(name: str) -> Experiment:

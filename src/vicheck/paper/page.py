@@ -13,7 +13,6 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from vicheck.files.durable import whole_file
-from vicheck.paper.catalogue import PROPOSALS
 from vicheck.paper.drawing import as_svg
 from vicheck.paper.experiment import Claim, Outcome
 from vicheck.paper.results import Result, read_results, write_figure
@@ -22,13 +21,12 @@ __all__ = ["as_html", "as_markdown", "claims_of", "write_docs"]
 
 
 def claims_of(results: Sequence[Result]) -> list[Claim]:
-    """Return the claims of all results, and those without an experiment."""
-    claims = [
+    """Return the claims of all results."""
+    return [
         replace(claim, where=f"{claim.where}, as scripted") if each.as_scripted else claim
         for each in results
         for claim in each.experiment.claims(each.numbers)
     ]
-    return [*claims, *PROPOSALS]
 
 
 def as_html(results: Sequence[Result]) -> str:

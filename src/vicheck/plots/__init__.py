@@ -1,4 +1,4 @@
-"""Figures of checks and calibrations, and the numbers they show.
+"""Figures of checks, calibrations and rescues, and the numbers they show.
 
 Each function returns a Matplotlib figure, drawn from what the function of the same name with
 ``_data`` at its end returns.
@@ -14,6 +14,8 @@ from vicheck.plots.check_data import (
     tail_data,
 )
 from vicheck.plots.checks import khat_growth, khat_scale, pairs, solver, tail
+from vicheck.plots.rescue_data import rescue_trail_data
+from vicheck.plots.rescues import rescue_trail
 
 __all__ = [
     "datasets",
@@ -28,6 +30,8 @@ __all__ = [
     "khat_scale_data",
     "pairs",
     "pairs_data",
+    "rescue_trail",
+    "rescue_trail_data",
     "solver",
     "solver_data",
     "tail",

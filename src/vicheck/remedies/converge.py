@@ -36,6 +36,8 @@ _ADVICE = {
 FIND_BAD_GRADIENT = "find where the log density, or its gradient, is NaN or infinite"
 ITERATE_LONGER = "iterate longer, with a smaller step or a larger minibatch"
 
+_RUN_ON = "run the optimiser to convergence"
+
 _OPTIONS: dict[FitStatus, dict[str, object]] = {
     FitStatus.SAMPLING_ERROR: {"max_draws": 65_536},
     FitStatus.STALLED: {"solver": "stochastic"},
@@ -59,6 +61,8 @@ def keep_optimising(solver: str) -> str:
             "ask for more draws (num_draws, a smaller sampling_tolerance), or reparametrise the "
             "model"
         )
+    if solver == "SVI":
+        return "run SVI longer, with a smaller step at the end or more particles"
     return (
         "iterate longer, take a smaller step, more draws per step or a larger minibatch, or use "
         "solver='deterministic'"
@@ -82,7 +86,8 @@ class Converge(Remedy[CheckSituation]):
     def advice(self, situation: CheckSituation) -> str:
         known = situation.convergence
         if known is None or not situation.made_here:
-            return "run the optimiser to convergence"
+            unsettled = known is not None and situation.unsettled
+            return keep_optimising(known.solver) if known and unsettled else _RUN_ON
         if known.status is not FitStatus.CONVERGED:
             return advice_after(known.status, known.solver)
         # And yet its gradient or its iterates say no.

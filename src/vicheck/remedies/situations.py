@@ -20,9 +20,13 @@ UNSETTLED = frozenset(
         "iterates-unsettled",
         "no-approximation",
         "not-converged",
+        "still-rising",
     }
 )
 """Findings after which the optimiser has to be fixed before the family is blamed."""
+
+_TESTED = frozenset({"converged", "gradient-not-zero", "still-rising"})
+"""Findings on the optimiser that rest on a test, and not on what a solver says of itself."""
 
 MISSED = frozenset({"mode-missed", "modes-uncertain", "mode-beyond-reach"})
 """Findings that another mode holds part of the posterior, or may do so."""
@@ -46,9 +50,15 @@ class CheckSituation:
         return self.convergence is not None and self.convergence.status is not FitStatus.UNKNOWN
 
     @property
+    def is_tested(self) -> bool:
+        """Whether anything is known of the optimiser, whoever has run it."""
+        known = self.convergence
+        return known is not None and (self.made_here or bool(self.findings & _TESTED))
+
+    @property
     def unsettled(self) -> bool:
-        """Whether something is wrong with the convergence of a fit of vicheck's own."""
-        return self.made_here and bool(self.findings & UNSETTLED)
+        """Whether something is wrong with the convergence of the fit."""
+        return self.is_tested and bool(self.findings & UNSETTLED)
 
     @property
     def family_too_poor(self) -> bool:

@@ -1,4 +1,4 @@
-"""The report: one page of HTML that stands alone, on a check, a calibration or both."""
+"""The report: one page of HTML that stands alone, on a check, a calibration or a rescue."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from vicheck.results.calibration import Calibration
     from vicheck.results.check import Check
+    from vicheck.results.rescue import Rescue
 
 __all__ = ["LEVELS", "SEVERITIES", "UNTITLED", "environment", "report_html", "write_report"]
 
@@ -42,11 +43,12 @@ def write_report(
     *,
     check: Check | None = None,
     calibration: Calibration | None = None,
+    rescue: Rescue | None = None,
     title: str = "",
 ) -> Path:
     """Write a page, and return its path; an old file stays until the new one is complete."""
     path = Path(path)
-    page = report_html(check=check, calibration=calibration, title=title)
+    page = report_html(check=check, calibration=calibration, rescue=rescue, title=title)
     try:
         with whole_file(path) as file:
             file.write(page.encode("utf-8", "replace"))
@@ -58,13 +60,19 @@ def write_report(
 
 
 def report_html(
-    *, check: Check | None = None, calibration: Calibration | None = None, title: str = ""
+    *,
+    check: Check | None = None,
+    calibration: Calibration | None = None,
+    rescue: Rescue | None = None,
+    title: str = "",
 ) -> str:
-    """Return the page."""
+    """Return the page; a rescue comes with the check of the best that it has found."""
     from vicheck.plots.calibration_data import require_calibration
     from vicheck.plots.check_data import require_check
     from vicheck.report.calibration_part import calibration_part
     from vicheck.report.check_part import check_part
+    from vicheck.report.glossary import OF_CALIBRATIONS, OF_CHECKS
+    from vicheck.report.rescue_part import rescue_part
     from vicheck.report.tables import MOST_BYTES, ROWS_SHOWN
 
     origins = []
@@ -77,7 +85,7 @@ def report_html(
         rows = _origin(calibration.provenance, calibration.seconds)
         codes = _codes(calibration.provenance, calibration.command)
         origins.append(("Simulated datasets", rows, codes))
-    room = MOST_BYTES // max(1, len(origins))
+    room = MOST_BYTES // max(1, len(origins) + (rescue is not None))
     result = calibration if check is None else check
     if result is None:
         raise ValueError("a report needs a check or a calibration, got neither")
@@ -85,11 +93,16 @@ def report_html(
         environment()
         .get_template("report.html")
         .render(
-            title=title or result.title or UNTITLED,
+            title=title or _title(result, rescue),
             version=versions_of()["vicheck"],
+            rescue=None if rescue is None else rescue_part(rescue, room),
             check=None if check is None else check_part(check, room),
             calibration=None if calibration is None else calibration_part(calibration, room),
             origins=origins,
+            glossary=[
+                *(OF_CHECKS if check is not None else ()),
+                *(OF_CALIBRATIONS if calibration is not None else ()),
+            ],
             levels=LEVELS,
             severities=SEVERITIES,
             rows_shown=ROWS_SHOWN,
@@ -98,6 +111,13 @@ def report_html(
             policy=_policy(),
         )
     )
+
+
+def _title(result: Check | Calibration, rescue: Rescue | None) -> str:
+    """Return what the page is about: of a rescue, what was to be rescued."""
+    if rescue is not None and rescue.before is not None:
+        return rescue.before.title or UNTITLED
+    return result.title or UNTITLED
 
 
 @cache

@@ -22,6 +22,7 @@ __all__ = [
     "Table",
     "calibration_table",
     "chains_rows",
+    "changes_table",
     "direction_in_words",
     "divergence_rows",
     "moments_table",
@@ -144,7 +145,18 @@ _TESTS = {
     "p_adjusted": Column("adjusted p", "by Holm's method", "smallest"),
     "ks_p_value": Column("paper's KS p", "rejects twice as often as it claims", "smallest"),
 }
-_USE = {"vi": "VI", "psis": "PSIS", "neither": "neither"}
+_CHANGES = {
+    "before_mean": Column(
+        "mean before", "of the approximation that the rescue began with", "largest"
+    ),
+    "before_sd": Column("sd before", "of the same", "largest"),
+    "mean": Column("mean now", "what to report", "largest"),
+    "sd": Column("sd now", "what to report", "largest"),
+    "mcse": Column("MCSE", "Monte Carlo standard error of the mean", "largest"),
+    "change": Column("change", "of the mean, in sds of now", "size"),
+    "source": Column("by", "where mean and sd come from", "text"),
+}
+_USE = {"vi": "VI", "psis": "PSIS", "nuts": "NUTS", "neither": "neither"}
 
 
 _WHICH = ("use_mean", "use_sd")
@@ -210,6 +222,17 @@ def calibration_table(tests: pd.DataFrame, most_bytes: int = MOST_BYTES) -> Tabl
         for low, high in zip(tests["bias_low"], tests["bias_high"], strict=True)
     ]
     return _table("tests", tests.index, _TESTS, texts, most_bytes)
+
+
+def changes_table(changes: pd.DataFrame, most_bytes: int = MOST_BYTES) -> Table:
+    """Lay out what a rescue has changed, the largest change first."""
+    texts: dict[str, list[str | None]] = {
+        name: [show(number) for number in changes[name]] for name in _CHANGES if name != "source"
+    }
+    both = zip(changes["mean"], changes["mcse"], strict=True)
+    texts["mean"] = [show_to(number, error) for number, error in both]
+    texts["source"] = [_USE[each] for each in changes["source"]]
+    return _table("changes", changes.index, _CHANGES, texts, most_bytes)
 
 
 def chains_rows(table: pd.DataFrame) -> list[list[str]]:

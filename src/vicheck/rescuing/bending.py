@@ -8,7 +8,7 @@ from vicheck.vi.fitting import fit
 __all__ = ["MOST_BENT", "bent"]
 
 MOST_BENT = 20
-"""Parameters up to which it is tried: with 27 it took more gradients than NUTS, for a khat of 0.6."""
+"""Parameters up to which it is tried: with 27 it took as many gradients as NUTS, for khat 0.6."""
 _OPTIONS = {"max_draws": 256, "tolerance": 0.03, "sampling_tolerance": 0.2, "num_restarts": 0}
 """Fresh draws judge what comes of it, so the solver need not be exact, and may cost less."""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vicheck.checking.chained import Chains
 from vicheck.checking.given import check_given
 from vicheck.checking.run import check
 from vicheck.draws import Approximation, Draws
@@ -99,14 +100,33 @@ def num_chains(candidate: Candidate) -> int:
 
 
 def judged(
-    candidate: Candidate, title: str, quantities: Spec | None, num_draws: int, seed: int
+    candidate: Candidate,
+    title: str,
+    quantities: Spec | None,
+    num_draws: int,
+    seed: int,
+    *,
+    chains_below: float = np.inf,
 ) -> Check:
-    """Check a candidate on draws that it has never seen, with short chains and a search."""
-    chains = num_chains(candidate)
-    if candidate.fit is not None:
-        return check(
-            candidate.fit, num_draws=num_draws, quantities=quantities, seed=seed, chains=chains
-        )
+    """Check a candidate on draws that it has never seen, with short chains and a search.
+
+    Chains take more gradients than all else together, so they are run only where khat is below a
+    cut-off: from the same draws, of which those of a fit are evaluated again.
+    """
+    chains, fitted = num_chains(candidate), candidate.fit
+    if fitted is not None:
+
+        def of_fit(chains: Chains) -> Check:
+            return check(
+                fitted, num_draws=num_draws, quantities=quantities, seed=seed, chains=chains
+            )
+
+        first = of_fit(False) if chains_below < np.inf else None
+        return of_fit(chains) if first is None or first.khat < chains_below else first
     assert candidate.q is not None
     draws = Proposal(candidate.model, candidate.q, title).draws(num_draws, seed)
+    if chains_below < np.inf:
+        first = check_given(draws, quantities)
+        if not first.khat < chains_below:
+            return first
     return check_given(draws, quantities, chains=chains, num_starts=None, seed=seed)

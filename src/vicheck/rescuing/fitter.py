@@ -66,6 +66,7 @@ def rescue_fitter(
 
     Examples
     --------
+    >>> import numpy as np
     >>> model = vicheck.from_log_density(lambda x: -x @ x, np.zeros(2))
     >>> fitter = vicheck.rescue_fitter(model, ["richer-family"])
     >>> fitter.remedies

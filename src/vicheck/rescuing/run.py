@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,12 +16,14 @@ from vicheck.quantities import Spec
 from vicheck.rescuing.budget import budget_for
 from vicheck.rescuing.candidate import NUM_DRAWS, NUM_SCREENED, Candidate, judged
 from vicheck.rescuing.ladder import LADDER, Patient, Rung, ordered
-from vicheck.rescuing.ranking import Meter, is_promising, khat_of
+from vicheck.rescuing.ranking import CLOSE, Meter, is_promising, khat_of
 from vicheck.rescuing.under_way import UnderWay
 from vicheck.results.check import Check
 from vicheck.results.fit import Fit
 from vicheck.results.rescue import Rescue
 from vicheck.runtime.interrupts import between_pieces
+from vicheck.runtime.progress import Progress, report_of, with_progress
+from vicheck.runtime.seeds import Seed, as_seed
 from vicheck.runtime.tally import tallied
 from vicheck.vi.fitting import fit
 
@@ -32,6 +34,7 @@ REMEDIES = (*(rung.name for rung in LADDER), "mcmc")
 
 
 @between_pieces()
+@with_progress("looking at what went wrong")
 def rescue(
     what: Fit | Check | Draws | Model,
     *,
@@ -39,8 +42,8 @@ def rescue(
     remedies: Sequence[str] | None = None,
     quantities: Spec | None = None,
     num_draws: int = NUM_DRAWS,
-    seed: int = 0,
-    progress: Callable[[str], None] | None = None,
+    seed: Seed = 0,
+    progress: Progress = True,
 ) -> Rescue:
     """Mend an approximation that failed, or say that it could not be done.
 
@@ -67,9 +70,11 @@ def rescue(
         Fresh draws that a promising candidate is judged by; 32,000 by default. Whether it is
         promising is decided by 8000 others.
     seed
-        The same seed gives the same bits, as long as the budget does not end it.
+        An integer or a JAX key; the same seed gives the same bits, as long as the budget does not
+        end it.
     progress
-        Called with a sentence before each remedy.
+        Whether to show a line on standard error, after a second and where that is a terminal or a
+        notebook; or a function to call with each sentence instead.
 
     Returns
     -------
@@ -90,10 +95,10 @@ def rescue(
     >>> rescued.succeeded, bool(rescued.check.khat < 0.5)
     (True, True)
     """
-    require_count("seed", seed, 0)
+    seed = as_seed(seed)
     require_count("num_draws", num_draws, 1000)
     chosen = _chosen(remedies)
-    say = progress or (lambda sentence: None)
+    say = report_of(progress)
     spent = budget_for(budget, 0.0, 0)
     meter = Meter("none", np.nan, spent.used)
     with tallied(spent.used):
@@ -128,7 +133,8 @@ def _begun(
         few = min(NUM_SCREENED, num_draws)
         checked = check(what, num_draws=few, quantities=quantities, seed=seed, chains=False)
         if is_promising(checked.psis):
-            checked = judged(candidate, "", quantities, num_draws, seed + 1)
+            asked = quantities, num_draws, seed + 1
+            checked = judged(candidate, "", *asked, chains_below=CLOSE)
         return checked, candidate
     if isinstance(what, Draws):
         checked = check(what, quantities=quantities)

@@ -17,6 +17,7 @@ from vicheck.quantities import Spec
 from vicheck.rescuing.candidate import NUM_SCREENED, Candidate, judged, screened
 from vicheck.rescuing.ladder import Patient, Rung
 from vicheck.rescuing.ranking import (
+    CLOSE,
     Meter,
     can_be_used,
     is_enough,
@@ -91,7 +92,7 @@ class UnderWay:
                 return
             seen = screened(made, min(NUM_SCREENED, self.num_draws), self._seed)
             if is_promising(seen):
-                after = self._judge(made, rung.name)
+                after = self._judge(made, rung.name, chains_below=CLOSE)
         except Exception as error:  # whatever a density or a solver can raise
             self.trail.append(meter.row(None, kept=False, why=f"failed: {in_brief(error)}"))
             return
@@ -111,8 +112,10 @@ class UnderWay:
             self._take(made, after)
         self.trail.append(meter.row(after or seen, kept=better, why=why))
 
-    def _judge(self, made: Candidate, name: str) -> Check:
-        return judged(made, f"rescued: {name}", self.quantities, self.num_draws, self._seed)
+    def _judge(self, made: Candidate, name: str, chains_below: float = np.inf) -> Check:
+        title = f"rescued: {name}"
+        asked = self.quantities, self.num_draws, self._seed
+        return judged(made, title, *asked, chains_below=chains_below)
 
     def _take(self, made: Candidate, after: Check) -> None:
         self.best_candidate, self.best = made, after
@@ -131,7 +134,7 @@ class UnderWay:
             return
         self._number += 1
         self.say("judging the most promising")
-        meter = self._meter("none")
+        meter = self._meter("judgement")
         try:
             after = self._judge(self.patient.candidate, self.kept[-1] if self.kept else "none")
         except Exception as error:
@@ -166,20 +169,27 @@ class UnderWay:
         return Rescue(
             check=self.best,
             attempts=tuple(self.trail),
-            succeeded=can_be_used(self.best) or mixed,
+            succeeded=self._is_usable or mixed,
             sentence=self._sentence(mixed),
             code=self._code(seed),
             remedies=self._remedies,
             fit=self.best_candidate.fit,
             reference=self.reference,
+            before=self.original,
         )
+
+    @property
+    def _is_usable(self) -> bool:
+        """Whether the best can be used, and short chains have had their say where it was made."""
+        seen = self.best.chains is not None or self.best is self.original
+        return seen and can_be_used(self.best)
 
     def _sentence(self, mixed: bool) -> str:
         best = self.best
         if best is self.original and is_enough(best):
             return f"Nothing had to be mended: the verdict is {best.verdict.level}."
         change = f"khat {self.original.khat:.2f} before and {best.khat:.2f} after"
-        if can_be_used(best):
+        if self._is_usable:
             done = ", ".join(self.kept_for_best) or "nothing but a closer look"
             return f"Rescued by {done}: {change}, and short chains do not contradict."
         if mixed:

@@ -104,9 +104,10 @@ class Calibration:
         below 5%; then it is "over" (q over-estimates: probabilities are small) or "under",
         whichever one-sided p-value is smaller. ``median`` is that of the probabilities, and
         ``bias`` the same in sds of q, positive when q sits too high, with its 95% interval;
-        ``mean_bias`` is that of q's mean, if q is normal. ``dispersion`` is what q's sd would have
-        to be multiplied by, above 1 when q is too narrow. ``coverage_50``, ``coverage_90`` and
-        ``coverage_99`` say how often q's central intervals of 50%, 90% and 99% hold the truth, and
+        ``mean_bias`` is that of q's mean, if q is normal, with its interval. ``dispersion`` is what
+        q's sd would have to be multiplied by, above 1 when q is too narrow. ``coverage_50``,
+        ``coverage_90`` and ``coverage_99`` say how often q's central intervals of 50%, 90% and 99%
+        hold the truth, and
         ``covers`` whether central intervals of all sizes do so as often as they claim (a test at
         5%, adjusted for many quantities), or as often as if q's sd were off by a factor of 1.05.
         ``ks_p_value`` is the paper's test, which rejects about twice as often as it claims.

@@ -12,7 +12,7 @@ from vicheck.results.record import Floats, Record
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Drift", "ShortChains"]
+__all__ = ["Drift", "Heights", "ShortChains"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,6 +30,20 @@ class Drift(Record):
     growth_error: Floats
     growth_p: Floats
     """Of the hypothesis that the spread has not changed at all, adjusted likewise."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Heights(Record):
+    """The log density along chains: of all that can be looked at, what forgets most slowly."""
+
+    memory: float
+    """Correlation, over the chains, of log densities in the middle and at the end."""
+    shift: float
+    """By how much they are higher at the end, in their sds."""
+    shift_error: float
+    variance: float
+    """Of those at the end, for each parameter, by quantiles: no chain alone decides. That of a
+    log-concave posterior is at most 1."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,9 +86,13 @@ class ShortChains(Record):
     """From plain draws of q to the same ends: the same, where chains began at these."""
     settling: Drift
     """From the middle of the chains to their last quarter: nothing moves once they have arrived."""
+    memory: Floats
+    """Correlation of each quantity in the middle of the chains with that in their last quarter:
+    what is near 0 they have forgotten by then, wherever they began."""
+    heights: Heights
     rhat: Floats
     """Nested R-hat of each quantity: how much the ends still depend on where the chains began. See
-    `vicheck.stats.drift.memory`."""
+    `vicheck.stats.drift.nested_rhat`."""
 
     def fits(self, names: tuple[str, ...]) -> bool:
         """Whether all arrays are of quantities with these names."""

@@ -154,7 +154,7 @@ class Check(CheckOutputs):
         """Whether the draws are independent, each its own, and the densities exact."""
         from vicheck.stats.screening import screen_draws
 
-        return screen_draws(self.log_p, self.log_q, self.values)
+        return screen_draws(self.log_p, self.log_q, self.values, may_be_swapped=self.q is None)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -163,10 +163,10 @@ class Check(CheckOutputs):
 
     @cached_property
     def divergences(self) -> Divergences:
-        """ELBO, log evidence, KL both ways, chi-square and Renyi divergences."""
-        from vicheck.stats.divergences import divergences
+        """ELBO, log evidence, KL both ways, chi-square and Renyi; errors know of other modes."""
+        from vicheck.checking.modes import divergences_with_modes
 
-        estimated = divergences(self.log_ratios, smoothed=self.psis)
+        estimated = divergences_with_modes(self.log_ratios, self.psis, self.pooled, self.modes)
         if not self.unnormalized:
             return estimated
         unknown = Measure(np.nan, np.nan, self.unnormalized)
@@ -214,7 +214,7 @@ class Check(CheckOutputs):
     def _estimates(self) -> pd.DataFrame:
         """The table of moments without what a reference adds to it."""
         from vicheck.checking.moments import error_by_modes, moments_table, with_use
-        from vicheck.judging import spoilt_by_modes
+        from vicheck.judging import has_converged, spoilt_by_modes
 
         log_ratios = self.log_ratios[: len(self.values)]
         table = moments_table(self.values, log_ratios, self._psis_of_kept, self.names)
@@ -229,7 +229,8 @@ class Check(CheckOutputs):
         growth_error = np.full(len(self.names), np.nan)
         if self.chains is not None:  # who else would contradict the weights?
             growth_error = np.array([each.growth_error for each in self._corrections])
-        return with_use(table, self.psis, weights_work, spoilt, self.chains, growth_error)
+        known = spoilt, self.chains, growth_error, has_converged(self.convergence)
+        return with_use(table, self.psis, weights_work, *known)
 
     @property
     def worst_first(self) -> pd.DataFrame:

@@ -73,7 +73,7 @@ class CheckOutputs:
         warn_unless_reliable(check, "estimates of this check are taken for a summary")
         return summary_table(check, ci_prob)
 
-    def resample(self, num_draws: int, *, replace: bool = True, seed: int = 0) -> dict[str, Floats]:
+    def resample(self, num_draws: int, *, replace: bool = True, seed: Any = 0) -> dict[str, Floats]:
         """Draw from the posterior, as far as the smoothed weights can: draws of equal weight.
 
         Warns where the verdict is "unreliable" or withheld.
@@ -85,7 +85,7 @@ class CheckOutputs:
         replace
             Without replacement no draw comes twice; the result is then closer to q.
         seed
-            The same seed gives the same draws.
+            An integer or a JAX key; the same seed gives the same draws.
 
         Raises
         ------
@@ -104,7 +104,7 @@ class CheckOutputs:
         resampled: bool = True,
         dims: Mapping[str, Sequence[str]] | None = None,
         coords: Mapping[str, Sequence[Any]] | None = None,
-        seed: int = 0,
+        seed: Any = 0,
     ) -> Any:
         """Return draws as ArviZ data: of equal weight, for all that ArviZ computes and plots.
 

@@ -21,7 +21,11 @@ class Comparison:
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row for each: khat with its 90% interval, ELBO, verdict."""
+        """One row for each: khat with its 90% interval, ELBO, verdict, and how the fit went.
+
+        ``status`` is how the solver ended, empty where that is not known; ``seconds`` are those of
+        fit and check together, or of the check alone for fits made elsewhere.
+        """
         import pandas as pd
 
         rows = {}
@@ -34,6 +38,8 @@ class Comparison:
                 "ess": float(checked.psis.ess),
                 "elbo": checked.divergences.elbo.value,
                 "verdict": checked.verdict.level,
+                "status": "" if checked.convergence is None else checked.convergence.status.name,
+                "seconds": checked.seconds,
             }
         return pd.DataFrame.from_dict(rows, orient="index")
 

@@ -52,6 +52,10 @@ class Convergence(Record):
     family: str = ""
     richer: str = "full_rank"
     """Family to try where this one is too poor, or nothing."""
+    elbo_rise: float = np.nan
+    """Nats by which the ELBO was still rising at the end of a run, where its course is known."""
+    elbo_rise_steps: int = 0
+    """Steps over which it did; 0 where it was not seen to rise."""
     gradient_trace: Floats = field(default_factory=lambda: np.empty(0))
     """Largest entry of the gradient, in sds, after each round of the deterministic solver."""
 

@@ -15,6 +15,7 @@ from vicheck.results.modes import ModeSearch
 from vicheck.results.record import Floats
 from vicheck.results.status import FitStatus
 from vicheck.runtime.jax_settings import double_precision
+from vicheck.runtime.seeds import Seed, as_seed
 
 if TYPE_CHECKING:
     from vicheck.model import Model
@@ -147,7 +148,7 @@ class Fit:
         """The solver's own estimate of the ELBO, in nats; NaN for a fit that has run away."""
         return self.solution.elbo
 
-    def sample(self, num_draws: int = 1000, seed: int = 0) -> dict[str, Floats]:
+    def sample(self, num_draws: int = 1000, seed: Seed = 0) -> dict[str, Floats]:
         """Draw named parameters from q, on their own scale, and what the model derives from them.
 
         Warns where the fit has not converged.
@@ -161,7 +162,7 @@ class Fit:
             message = f"draws are taken from a fit that cannot be relied on: {self.status.value}"
             warnings.warn(message, NotConvergedWarning, stacklevel=2)
         with double_precision():
-            z, _ = self.q.sample_and_log_prob(jax.random.key(seed), num_draws)
+            z, _ = self.q.sample_and_log_prob(jax.random.key(as_seed(seed)), num_draws)
         return self.model.constrain(z)
 
     def linear_response(

@@ -11,6 +11,7 @@ import numpy as np
 from vicheck.results.convergence import GradientTest
 from vicheck.results.record import Floats
 from vicheck.runtime.jax_settings import double_precision
+from vicheck.runtime.seeds import Seed, as_seed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,13 +116,13 @@ class LinearResponse:
         with double_precision():
             return normal_of(self.fit.mean, self.coordinate_covariance)
 
-    def sample(self, num_draws: int = 1000, seed: int = 0) -> dict[str, Floats]:
+    def sample(self, num_draws: int = 1000, seed: Seed = 0) -> dict[str, Floats]:
         """Draw named parameters from `approximation`, on their own scale, as `Fit.sample` does.
 
         Such draws can be handed to `vicheck.vsbc`, to test whether the corrected sds are right.
         """
         dim = self.approximation().dim  # or it says why there is none
-        noise = np.random.default_rng(seed).standard_normal((num_draws, dim))
+        noise = np.random.default_rng(as_seed(seed)).standard_normal((num_draws, dim))
         z = self.fit.mean + noise @ np.linalg.cholesky(self.coordinate_covariance).T
         return self.fit.model.constrain(z)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -62,6 +63,8 @@ class Rescue:
     """Where the best approximation was fitted by a solver; None where it was built from draws."""
     reference: Reference | None = None
     """Draws by NUTS, where nothing cheaper was enough."""
+    before: Check | None = None
+    """The check that it began with, where that is known."""
 
     @property
     def by_sampling(self) -> bool:
@@ -109,30 +112,61 @@ class Rescue:
         }
         return pd.DataFrame(columns, table.index)
 
+    @property
+    def changes(self) -> pd.DataFrame:
+        """What was estimated before and what is now, by quantity; the largest change first.
+
+        ``change`` is the new mean minus the old one, in new sds; ``before_*`` are plain estimates
+        of the approximation that the rescue began with. Undefined where that is not known.
+        """
+        import pandas as pd
+
+        after = self.moments
+        known = None if self.before is None else self.before.moments
+        old = pd.DataFrame(index=after.index, columns=["vi_mean", "vi_sd"], dtype=float)
+        if known is not None:
+            old = known[["vi_mean", "vi_sd"]].reindex(after.index)
+        sd = after["sd"].where(after["sd"] > 0.0)
+        table = pd.DataFrame(
+            {
+                "before_mean": old["vi_mean"],
+                "before_sd": old["vi_sd"],
+                "mean": after["mean"],
+                "sd": after["sd"],
+                "mcse": after["mcse"],
+                "change": (after["mean"] - old["vi_mean"]) / sd,
+                "source": after["source"],
+            }
+        )
+        return table.sort_values("change", key=abs, ascending=False, kind="stable")
+
+    def report(self, path: str | Path) -> Path:
+        """Write what was tried and the check of the best as one page of HTML; return its path."""
+        from vicheck.report.page import write_report
+
+        return write_report(path, check=self.check, rescue=self)
+
+    def with_command(self, command: str) -> Self:
+        """Return the same rescue with the command line that made it, for its report."""
+        return replace(self, check=self.check.with_command(command))
+
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain values, without the draws."""
         return {
             "succeeded": self.succeeded,
             "sentence": self.sentence,
             "code": self.code,
+            "by_sampling": self.by_sampling,
             "trail": [dict(vars(attempt)) for attempt in self.attempts],
             "moments": self.moments.to_dict(orient="index"),
+            "before": None if self.before is None else self.before.to_dict(),
             "check": self.check.to_dict(),
         }
 
     def __str__(self) -> str:
-        columns = [
-            "remedy",
-            "khat_before",
-            "khat_after",
-            "level",
-            "drift",
-            "seconds",
-            "kept",
-            "why",
-        ]
-        table = self.trail[columns].to_string(index=False, float_format="{:.2f}".format)
-        return f"{self.sentence}\n\n{table}"
+        from vicheck.report.rescue_text import rescue_text
+
+        return rescue_text(self)
 
     def __repr__(self) -> str:
         done = "succeeded" if self.succeeded else "failed"

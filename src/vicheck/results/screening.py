@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from vicheck.results.record import Record
 
 __all__ = ["Screening"]
@@ -27,3 +29,7 @@ class Screening(Record):
     about 1 for these."""
     resolution: float
     """Distance, in nats, between numbers that the log densities can be told apart by."""
+    swapped: bool = False
+    """Whether ``log_p`` is seen to be the density of the draws, and ``log_q`` is not."""
+    swapped_khat: float = np.nan
+    """khat with the two the other way round, where they are suspected."""

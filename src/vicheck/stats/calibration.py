@@ -151,28 +151,34 @@ def bias(probabilities: ArrayLike, level: float = 0.95) -> Bias:
     return Bias(*(shaped(each, p) for each in (middle, -ndtri(middle), -ndtri(high), -ndtri(low))))
 
 
-def mean_bias(probabilities: ArrayLike) -> Any:
+def mean_bias(probabilities: ArrayLike, level: float = 0.95) -> MeanInterval:
     """Return the mean of -Phi^-1(p): for a normal q, by how many of its sds its mean is off.
 
     That is the average over datasets of (mean of q - true value) / sd of q. A shift of q moves it
     as much as the median, which `bias` is made of; a skewed posterior moves the median only, if q
-    has the right mean. Numbers beyond 8.2 sds, which p cannot tell apart, count as that.
+    has the right mean. Numbers beyond 8.2 sds, which p cannot tell apart, count as that. The
+    interval is Student's; of a single dataset it is infinite.
 
     Examples
     --------
     >>> from scipy.stats import gamma, norm
     >>> theta = gamma(5).ppf((np.arange(10_000) + 0.5) / 10_000)       # skewed
     >>> p = norm.cdf(theta, 5.0, 5.0**0.5)                             # q with its mean and sd
-    >>> print(f"{bias(p).sds:.2f} {abs(mean_bias(p)):.2f}")
+    >>> print(f"{bias(p).sds:.2f} {abs(mean_bias(p).mean):.2f}")
     0.15 0.00
     """
-    from scipy.special import ndtri
+    from scipy.special import ndtri, stdtrit
 
     p = as_probabilities(probabilities)
-    mean = np.empty(num_columns(p))
+    count = len(p)
+    mean, error = np.empty(num_columns(p)), np.full(num_columns(p), np.inf)
     for where, block in column_blocks(p):
-        mean[where] = -ndtri(np.clip(block, _SMALLEST, 1.0 - _SMALLEST)).mean(axis=1)
-    return shaped(mean, p)
+        off = -ndtri(np.clip(block, _SMALLEST, 1.0 - _SMALLEST))
+        mean[where] = off.mean(axis=1)
+        if count > 1:
+            error[where] = off.std(axis=1, ddof=1) / np.sqrt(count)
+    reach = stdtrit(max(1, count - 1), 0.5 * (1.0 + level)) * error
+    return MeanInterval(*(shaped(each, p) for each in (mean, mean - reach, mean + reach)))
 
 
 def dispersion(probabilities: ArrayLike, level: float = 0.95) -> Dispersion:

@@ -208,7 +208,7 @@ def _measured(value: float, influence: Floats, order: float, result: PsisResult)
     if khat >= GOOD_BELOW:
         caution = f"with khat {khat:.2f} the ratios may have no variance"
         if order != 1.0:
-            caution = f"with {order:g} times khat {khat:.2f} there may be no variance"
+            caution = f"with {order:g} times khat equal to {khat:.2f} there may be no variance"
     return Measure(value, float(error), caution=caution)
 
 
@@ -219,16 +219,17 @@ def _gate(order: float, result: PsisResult) -> str:
         return undefined
     khat = result.weights_khat
     if np.isnan(khat):
-        return f"khat {result.khat:.2f} is that of no Pareto tail: take more draws"
+        return f"khat {result.khat:.2f} is not that of a Pareto tail: take more draws"
     effective = order * khat
     if effective < result.threshold:
         return ""
-    name = f"order {order:g} times khat {khat:.2f} is {effective:.2f}"
+    limit = f"above the threshold {result.threshold:.2f} for {result.num_draws} draws"
+    if order == 1.0:
+        return f"khat {khat:.2f} is {limit}"
+    name = f"{order:g} times khat {khat:.2f} is {effective:.2f}"
     if order > 1.0 and effective >= 1.0:
-        return f"{name}: by this estimate the divergence is infinite"
-    return (
-        f"{name}, above the threshold {result.threshold:.2f}: {result.num_draws} draws are too few"
-    )
+        return f"{name}, so by this estimate the divergence is infinite"
+    return f"{name}, {limit}"
 
 
 def _undefined(result: PsisResult) -> str:

@@ -7,16 +7,27 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.results.chains import Drift
+from vicheck.results.chains import Drift, Heights
 from vicheck.stats.multiplicity import holm
 from vicheck.stats.stretches import Stretch
 
-__all__ = ["Known", "Watched", "adjusted_beyond", "drift_between", "memory", "settling"]
+__all__ = [
+    "Known",
+    "Watched",
+    "adjusted_beyond",
+    "correlations",
+    "drift_between",
+    "heights_along",
+    "nested_rhat",
+    "settling",
+]
 
 Floats = NDArray[np.float64]
 
 _BLOCK = 2**19
 """Numbers of an array that is worked on at a time."""
+_WITHIN_80_PERCENT = 2.563
+"""Sds between the 10% and the 90% quantile of a normal distribution."""
 _GROUPS = 16
 """Groups of chains that began next to each other, for nested R-hat."""
 
@@ -170,6 +181,35 @@ def settling(middle: Stretch, late: Stretch, inflation: float = 1.0) -> Drift:
     return Drift(shift, shift_error, shift_p, growth, growth_error, growth_p)
 
 
+def correlations(middle: Floats, late: Floats) -> Floats:
+    """Return those of each quantity over the chains; 0 where it does not vary, NaN if unknown.
+
+    Unlike nested R-hat they do not depend on how wide the starts were, so they tell chains that
+    have forgotten these from chains that spread slowly from starts that were too narrow.
+    """
+    if len(middle) < 2:
+        return np.full(middle.shape[1], np.nan)
+    with np.errstate(all="ignore"):
+        before, now = (each - each.mean(axis=0) for each in (middle, late))
+        scale = np.sqrt(np.square(before).mean(axis=0) * np.square(now).mean(axis=0))
+        found = (before * now).mean(axis=0) / scale
+    return np.where(scale == 0.0, 0.0, found)
+
+
+def heights_along(middle: Floats, end: Floats, dim: int) -> Heights:
+    """Return what log densities of so many parameters do from the middle of chains to the end."""
+    if len(middle) < 2:
+        return Heights(np.nan, np.nan, np.nan, np.nan)
+    with np.errstate(all="ignore"):
+        sd, gain = end.std(), end - middle
+        error = gain.std(ddof=1) / np.sqrt(len(gain))
+        shift, shift_error = (gain.mean() / sd, error / sd) if sd > 0.0 else (0.0, 0.0)
+        low, high = np.quantile(end, [0.1, 0.9])
+        spread = (high - low) / _WITHIN_80_PERCENT
+    memory = correlations(middle[:, None], end[:, None])[0]
+    return Heights(float(memory), float(shift), float(shift_error), float(spread**2 / dim))
+
+
 def _log_deviations(starts: Floats, ends: Floats) -> Floats:
     """Return by how much each chain ends farther from the middle than it began, in logarithms.
 
@@ -199,7 +239,7 @@ def adjusted_beyond(
     return holm(_two_sided(t, count))
 
 
-def memory(starts: Floats, ends: Floats) -> Floats:
+def nested_rhat(starts: Floats, ends: Floats) -> Floats:
     """Return nested R-hat: how much the ends of chains still depend on where they began.
 
     After Margossian et al. (2024), ``sqrt(1 + B / W)``, with B the variance between, and W within
@@ -217,16 +257,16 @@ def memory(starts: Floats, ends: Floats) -> Floats:
     --------
     >>> starts, others = np.random.default_rng(1).normal(size=(2, 1000, 2))
     >>> ends = np.sqrt([[0.75, 0.0]]) * starts + np.sqrt([[0.25, 1.0]]) * others
-    >>> memory(starts, ends).round(1)
+    >>> nested_rhat(starts, ends).round(1)
     array([1.9, 1. ])
     """
     if len(starts) < 2 * _GROUPS:
         return np.full(starts.shape[1], np.nan)
     blocks = _blocks(starts.shape[1], len(starts))
-    return np.concatenate([_memory_of_block(starts[:, some], ends[:, some]) for some in blocks])
+    return np.concatenate([_rhat_of_block(starts[:, some], ends[:, some]) for some in blocks])
 
 
-def _memory_of_block(starts: Floats, ends: Floats) -> Floats:
+def _rhat_of_block(starts: Floats, ends: Floats) -> Floats:
     size = len(starts) // _GROUPS
     order = np.argsort(starts, axis=0, kind="stable")[: size * _GROUPS]
     with np.errstate(all="ignore"):

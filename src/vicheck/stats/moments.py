@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vicheck.stats.columns import for_each_block
 from vicheck.stats.estimates import expectation
-from vicheck.stats.products import khats_of_columns, khats_of_rows, scaled_ratios
+from vicheck.stats.products import khats_of_columns, khats_of_moments, scaled_ratios
 from vicheck.stats.psis import default_tail_length
 from vicheck.stats.smoothing import MIN_DRAWS, is_small
 
@@ -52,8 +52,9 @@ def weighted_moments(values: Floats, log_weights: Sequence[Floats], log_ratios: 
     Notes
     -----
     A block of columns is transposed once, and goes through the compiled code while it is in cache:
-    one pass for all means, one for all squares, and two that find what may be in the tails of
-    (h - mean) r. Only tails are sorted and fitted, about 6 sqrt(S) numbers of each column.
+    a pass for each mean, one for each sum of squares, and one that finds what may be in the tails
+    of (h - mean) r and ((h - mean)^2 - variance) r. Only tails are sorted and fitted, about
+    12 sqrt(S) numbers of each column.
     """
     num_draws, num_columns = values.shape
     if num_draws < MIN_DRAWS or is_small(num_columns, num_draws):
@@ -75,11 +76,9 @@ def weighted_moments(values: Floats, log_weights: Sequence[Floats], log_ratios: 
         rows_compiled.weigh_rows(rows, weights, sums[block])
         if known:
             mean, variance = sums[block, -1, 0].copy(), sums[block, -1, 1].copy()
-            khats[block] = khats_of_rows(rows, mean, log_r, ratios, length)
-            with np.errstate(invalid="ignore", over="ignore"):
-                rows -= mean[:, None]
-                rows *= rows
-            khats_sd[block] = khats_of_rows(rows, variance, log_r, ratios, length)
+            khats[block], khats_sd[block] = khats_of_moments(
+                rows, mean, variance, log_r, ratios, length
+            )
 
     for_each_block(values, work)
     mean, spread, squared_error, imbalance = np.moveaxis(sums, (2, 1), (0, 1))

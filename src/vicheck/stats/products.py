@@ -12,7 +12,14 @@ from vicheck.stats.psis import default_tail_length, psis_quietly
 from vicheck.stats.smoothing import MIN_DRAWS, ROUNDING, is_small
 from vicheck.stats.tail import select_tail
 
-__all__ = ["khats_by_numpy", "khats_of_columns", "khats_of_rows", "scaled_ratios", "signed_khat"]
+__all__ = [
+    "khats_by_numpy",
+    "khats_of_columns",
+    "khats_of_moments",
+    "khats_of_rows",
+    "scaled_ratios",
+    "signed_khat",
+]
 
 Floats = NDArray[np.float64]
 
@@ -60,6 +67,46 @@ def khats_of_rows(
     each_tail = np.empty((len(rows), 2, tail_length + 1))
     each_code = np.empty((len(rows), 2), np.int64)
     rows_compiled.select_products(rows, centers, log_ratios, ratios, each_tail, each_code)
+    return _khats_of_tails(each_tail, each_code)
+
+
+def khats_of_moments(
+    rows: Floats,
+    means: Floats,
+    variances: Floats,
+    log_ratios: Floats,
+    ratios: Floats,
+    tail_length: int,
+) -> tuple[Floats, Floats]:
+    """Return the khats of the mean and of the variance of each row, which is overwritten.
+
+    That is `khats_of_rows` of the rows and of their squared deviations, in one pass where it can be
+    done so.
+    """
+    from vicheck.stats import rows_compiled
+
+    tails = np.empty((len(rows), 4, tail_length + 1))
+    certain = np.empty(len(rows), np.bool_)
+    rows_compiled.select_moments(rows, means, variances, log_ratios, ratios, tails, certain)
+    codes = np.full((2 * len(rows), 2), PsisStatus.OK.code, np.int64)
+    codes[np.repeat(~certain, 2)] = PsisStatus.NOT_FINITE.code
+    both = _khats_of_tails(tails.reshape(-1, 2, tail_length + 1), codes)
+    khat, khat_sd = both[::2].copy(), both[1::2].copy()
+    for row in np.flatnonzero(~certain):
+        one = slice(row, row + 1)
+        khat[one] = khats_of_rows(rows[one], means[one], log_ratios, ratios, tail_length)
+        with np.errstate(invalid="ignore", over="ignore"):
+            rows[row] -= means[row]
+            rows[row] *= rows[row]
+        khat_sd[one] = khats_of_rows(rows[one], variances[one], log_ratios, ratios, tail_length)
+    return khat, khat_sd
+
+
+def _khats_of_tails(each_tail: Floats, each_code: NDArray[np.int64]) -> Floats:
+    """Return the larger khat of two tails, with what `select_products` found about them."""
+    from vicheck.stats import rows_compiled
+
+    tail_length = each_tail.shape[2] - 1
     tails, codes = each_tail.reshape(-1, tail_length + 1), each_code.reshape(-1)
     numbers = np.full((codes.size, 3), np.nan)
     numbers[codes == PsisStatus.CONSTANT.code, 0] = 0.0

@@ -22,7 +22,13 @@ from numba import config, njit, types
 
 from vicheck.runtime.cache import cache_directory, is_safe
 
-__all__ = ["compare_rows", "select_products", "smooth_rows", "weigh_rows"]
+__all__ = [
+    "compare_rows",
+    "select_moments",
+    "select_products",
+    "smooth_rows",
+    "weigh_rows",
+]
 
 # Numba's cache on disk follows this file alone, so what is defined in gpd, smoothing and PsisStatus
 # stands here again; a test compares them.
@@ -36,6 +42,7 @@ OK, CONSTANT, TIED_AT_MAXIMUM, TIED_AT_CUTOFF, TOO_FEW_POSITIVE, NOT_FINITE = 0,
 # product of sixteen over- or underflows.
 _GROUP = 16
 _BLOCK = 4096
+_PIECE = 1024
 
 # exp(x) = 2^n exp(r). The two parts of log 2 keep r exact; adding _SHIFT to an integer leaves the
 # integer in the low bits of the double, from where it moves into the exponent.
@@ -559,9 +566,11 @@ def select_products(rows, centers, log_ratios, ratios, tails, codes):
             constant = largest < np.inf and _are_within(values, center, rounding)
             codes[row, 0] = codes[row, 1] = CONSTANT if constant else NOT_FINITE
             continue
+        sample = products[:: _stride(size)].copy()
         for side in range(2):
             sign = 1.0 - 2.0 * side
-            guess = (1.0 - 2.0 * slack) * _guess_cutoff(products, sign, num_largest, least)
+            cutoff = _guess_cutoff(sample, size, sign, num_largest, least)
+            guess = (1.0 - 2.0 * slack) * cutoff
             while True:
                 count = _find_large(
                     values, center, rounding, log_ratios, products, sign, guess, found
@@ -641,11 +650,17 @@ def _deviate(values, center, rounding, log_ratios, ratios, products):
 
 
 @_jit
-def _guess_cutoff(products, sign, num_largest, least):
-    """Return what most likely lies below the largest; zero if that is less than the least."""
-    length = products.size
-    stride = max(1, length // max(256, int(6.0 * np.sqrt(length))))
-    sample = products[::stride].copy()
+def _stride(length):
+    """Return the distance of draws in a sample that tells which others may be in a tail."""
+    return max(1, length // max(256, int(6.0 * np.sqrt(length))))
+
+
+@_jit
+def _guess_cutoff(sample, length, sign, num_largest, least):
+    """Return what most likely lies below the largest; zero if that is less than the least.
+
+    The sample, of so many products, is rearranged.
+    """
     expected = sample.size * num_largest / length
     rank = int(1.2 * expected + 4.0 * np.sqrt(expected) + 5.0)
     if rank >= sample.size:
@@ -667,4 +682,141 @@ def _find_large(values, center, rounding, log_ratios, products, sign, guess, fou
             if deviation > rounding and log_ratios[i] > -np.inf:
                 found[count] = np.log(deviation) + log_ratios[i]
                 count += 1
+    return count
+
+
+@njit(**_options)
+def select_moments(rows, means, variances, log_ratios, ratios, tails, certain):
+    """Do what `select_products` does for mean and variance of each row, where nothing is unusual.
+
+    Fill tails, shape (rows, 4, M + 1), with the logarithms of the largest products (h - mean) r of
+    either sign, and of ((h - mean)^2 - variance) r; and certain with whether they are there. All
+    four are found in one pass, which keeps nothing but what may be among the largest.
+    """
+    size = rows.shape[1]
+    num_largest = tails.shape[2]
+    peak = -np.inf
+    least_log = np.inf
+    for i in range(size):
+        peak = max(peak, log_ratios[i])
+        least_log = min(least_log, log_ratios[i])
+    slack = 1e-9 + 1e-13 * abs(peak)
+    found = np.empty((4, size // 8))
+    counts = np.empty(4, np.int64)
+    guesses = np.empty(4)
+    stride = _stride(size)
+    samples = np.empty((2, -(-size // stride)))
+    for row in range(rows.shape[0]):
+        certain[row] = False
+        values = rows[row]
+        mean, variance = means[row], variances[row]
+        largest, widest = _extent(values, mean)
+        square = widest * widest
+        rounding = ROUNDING * largest
+        # Draws without weight, numbers that are not finite and constants are for the other.
+        if not (least_log > -np.inf and slack < 0.25 and rounding < widest and square < np.inf):
+            continue
+        rounding_square = ROUNDING * square
+        for i in range(samples.shape[1]):
+            deviation = values[i * stride] - mean
+            samples[0, i] = deviation * ratios[i * stride]
+            samples[1, i] = (deviation * deviation - variance) * ratios[i * stride]
+        known = True
+        for tail in range(4):
+            furthest = widest if tail < 2 else square
+            guesses[tail] = (1.0 - 2.0 * slack) * _guess_cutoff(
+                samples[tail // 2],
+                size,
+                1.0 - 2.0 * (tail % 2),
+                num_largest,
+                1e-290 * max(1.0, furthest),
+            )
+            known = known and guesses[tail] > 0.0
+        if not known or not _find_largest(
+            values,
+            mean,
+            variance,
+            rounding,
+            rounding_square,
+            log_ratios,
+            ratios,
+            guesses,
+            found,
+            counts,
+        ):
+            continue
+        for tail in range(4):
+            count = counts[tail]
+            if count < num_largest:
+                known = False
+                break
+            cutoff = _nth_smallest(found[tail, :count], count - num_largest)
+            if not cutoff > peak + np.log(guesses[tail]) + slack:
+                known = False
+                break
+            for i in range(num_largest):
+                tails[row, tail, i] = found[tail, count - num_largest + i]
+        certain[row] = known
+
+
+@_jit_vectorized
+def _extent(values, mean):
+    """Return the largest absolute value and deviation: NaN or infinite if there is one."""
+    largest = np.int64(0)
+    widest = np.int64(0)
+    for i in range(values.size):
+        # Without their sign, the bits are in the order of the numbers.
+        largest = max(largest, np.float64(values[i]).view(np.int64) & _WITHOUT_SIGN)
+        widest = max(widest, np.float64(values[i] - mean).view(np.int64) & _WITHOUT_SIGN)
+    return np.int64(largest).view(np.float64), np.int64(widest).view(np.float64)
+
+
+@_jit
+def _find_largest(
+    values, mean, variance, rounding, rounding_square, log_ratios, ratios, guesses, found, counts
+):
+    """Fill found with the logarithms of products from the guesses on; return whether all fit in."""
+    room = found.shape[1] - _PIECE
+    counts[:] = 0
+    hits = np.empty(_PIECE, np.uint8)
+    positions = np.empty(_PIECE + 1, np.int64)
+    for start in range(0, values.size, _PIECE):
+        stop = min(start + _PIECE, values.size)
+        some, its_ratios = values[start:stop], ratios[start:stop]
+        _mark(some, its_ratios, mean, variance, guesses, hits)
+        for k in range(_places(hits[: stop - start], positions)):
+            deviation = some[positions[k]] - mean
+            excess = deviation * deviation - variance
+            ratio, log_ratio = its_ratios[positions[k]], log_ratios[start + positions[k]]
+            tail = 0 if deviation > 0.0 else 1
+            if abs(deviation) * ratio >= guesses[tail] and abs(deviation) > rounding:
+                found[tail, counts[tail]] = np.log(abs(deviation)) + log_ratio
+                counts[tail] += 1
+            tail = 2 if excess > 0.0 else 3
+            if abs(excess) * ratio >= guesses[tail] and abs(excess) > rounding_square:
+                found[tail, counts[tail]] = np.log(abs(excess)) + log_ratio
+                counts[tail] += 1
+        if max(counts[0], counts[1], counts[2], counts[3]) > room:
+            return False
+    return True
+
+
+@_jit
+def _mark(values, ratios, mean, variance, guesses, hits):
+    """Mark the draws of which a product may be among the largest, by vector instructions."""
+    above, below, wide, narrow = guesses[0], -guesses[1], guesses[2], -guesses[3]
+    for i in range(values.size):
+        deviation = values[i] - mean
+        product = deviation * ratios[i]
+        excess = (deviation * deviation - variance) * ratios[i]
+        hits[i] = (product >= above) | (product <= below) | (excess >= wide) | (excess <= narrow)
+
+
+@_jit
+def _places(hits, positions):
+    """Fill positions with those of all hits; return their number. No branch has to be guessed."""
+    count = 0
+    for i in range(hits.size):
+        positions[count] = i
+        count += hits[i]
     return count

@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from vicheck.results.screening import Screening
 from vicheck.stats.neighbours import likeness_of_neighbours
-from vicheck.stats.psis import default_tail_length
+from vicheck.stats.psis import default_tail_length, psis_quietly
 from vicheck.stats.resolution import resolution_of
+from vicheck.stats.swapped import are_swapped
 
 __all__ = ["WEIGHTLESS", "screen_draws"]
 
@@ -28,7 +29,9 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """2^64 divided by the golden ratio."""
 
 
-def screen_draws(log_p: Floats, log_q: Floats, values: Floats) -> Screening:
+def screen_draws(
+    log_p: Floats, log_q: Floats, values: Floats, *, may_be_swapped: bool = False
+) -> Screening:
     """Look for what makes draws or densities something else than they are taken for.
 
     Parameters
@@ -37,6 +40,8 @@ def screen_draws(log_p: Floats, log_q: Floats, values: Floats) -> Screening:
         Log densities at all draws.
     values
         Quantities at the draws, or at the first of them, shape ``(S, Q)``.
+    may_be_swapped
+        Whether somebody has handed over the two densities, and so may have confused them.
     """
     with np.errstate(invalid="ignore"):
         log_ratios = log_p - log_q
@@ -55,6 +60,7 @@ def screen_draws(log_p: Floats, log_q: Floats, values: Floats) -> Screening:
     tied = _are_tied(*densities)
     discrete = tied and _is_discrete(*densities, quantities)
     of_tail = log_p[tail], log_q[tail]
+    swapped = may_be_swapped and are_swapped(log_p, log_q, values)
     tied_in_tail = not discrete and _are_tied(*of_tail)
     return Screening(
         num_draws=size,
@@ -64,6 +70,8 @@ def screen_draws(log_p: Floats, log_q: Floats, values: Floats) -> Screening:
         num_clipped=_num_clipped(log_ratios[:kept], quantities),
         likeness=float(np.fmax.reduce(likeness)),
         resolution=max(resolution_of(each[weighty]) for each in (log_p, log_q)),
+        swapped=swapped,
+        swapped_khat=float(psis_quietly(-log_ratios).khat) if swapped else np.nan,
     )
 
 

@@ -6,13 +6,14 @@ have no second derivatives, such as Stan's, need no way of their own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.vi.density import ROWS, Density, Lanes
-from vicheck.vi.quasi_newton import minimise
+from vicheck.vi.quasi_newton import minimise, no_memory
 
 __all__ = [
     "FLATTEST",
@@ -139,12 +140,14 @@ def climb_to_mode(
     z: Floats,
     directions: Floats,
     max_evaluations: int = MAX_EVALUATIONS,
+    is_home: Callable[[Floats, NDArray[np.intp], Floats], NDArray[np.bool_]] | None = None,
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Climb from each row of z, shape ``(l, d)``; return the ends, and which are modes.
 
     A climb that uses up its evaluations has found none: in a funnel there is none. Directions,
     shape ``(l, d, d)`` or ``(l, d)``, of length zero lead nowhere. Climbs for the same set of data
-    are evaluated together.
+    are evaluated together. One for which ``is_home`` says, from its step, its number and its
+    gradient, that a known mode is where it goes, ends there and then.
     """
     back = turned(directions)
 
@@ -153,7 +156,10 @@ def climb_to_mode(
 
     def function(step: Floats, which: NDArray[np.intp]) -> tuple[Floats, Floats]:
         value, gradient = _at(density, lanes[which], moved(step, which))
-        return -value, -along(back[which], gradient)
+        slope = along(back[which], gradient)
+        if is_home is not None:  # nothing is left to climb
+            slope = np.where(is_home(step, which, slope)[:, None], 0.0, slope)
+        return -value, -slope
 
     end = minimise(
         function,
@@ -161,6 +167,8 @@ def climb_to_mode(
         tolerance=_ARRIVED,
         max_evaluations=max_evaluations,
         longest=np.full(z.shape[1], _LONGEST),
+        # Many climbs at once would spend more time on large matrices than on the density.
+        memory=no_memory(len(z), z.shape[1], _MANY),
     )
     # Of a mode much narrower than the directions the gradient stays large in their units; there
     # the inverse Hessian that was learnt tells how little is left to gain.

@@ -32,6 +32,9 @@ Lanes = NDArray[np.intp]
 _FEW_ROWS, ROWS = 8, 32
 """Points of a large model that compiled code evaluates together where there are many sets of data;
 fewer are filled up."""
+_ROWS_OF_ONE = 16
+"""The same for one set of data: its numbers are read once for all points, which takes about as
+long for 8 of them."""
 _MOST_ROWS, _MANY = 128, 1024
 """The same for one set of data, of the smallest models, and where there are very many."""
 _WORK = 2**13
@@ -70,7 +73,7 @@ class Density:
         self._on_host = program.density_on_host(one)
         # Where the density itself is work for several cores, one set of data fills them.
         self._is_large = is_large(program, one)
-        self._rows = _FEW_ROWS
+        self._rows = _ROWS_OF_ONE
         if not self._is_large:
             work = _WORK // size_of(program, one)
             self._rows = int(np.clip(1 << work.bit_length() >> 1, ROWS, _MOST_ROWS))

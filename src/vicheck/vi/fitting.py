@@ -12,11 +12,13 @@ from vicheck.model import Model, double_precision
 from vicheck.results.fit import Fit, Solution
 from vicheck.results.status import FitStatus
 from vicheck.runtime.interrupts import between_pieces
+from vicheck.runtime.progress import Progress, showing
+from vicheck.runtime.seeds import Seed, as_seed
 from vicheck.vi.families.registry import Kind, kind_of
 from vicheck.vi.modes.beyond import look_beyond
 from vicheck.vi.modes.search import NUM_STARTS
 from vicheck.vi.solvers.registry import make_solver
-from vicheck.vi.solvers.reporting import Report, silent
+from vicheck.vi.solvers.reporting import Report
 
 __all__ = ["fit"]
 
@@ -30,8 +32,8 @@ def fit(
     rank: int | None = None,
     solver: str = "deterministic",
     num_starts: int = NUM_STARTS,
-    seed: int = 0,
-    progress: Report | None = None,
+    seed: Seed = 0,
+    progress: Progress = True,
     title: str = "",
     **options: Any,
 ) -> Fit:
@@ -47,7 +49,8 @@ def fit(
     family
         ``"mean_field"``, ``"full_rank"``, ``"low_rank"`` (low rank plus diagonal),
         ``"bent"`` (skewed, heavy-tailed and bent, for few parameters) or one of your own
-        (`vicheck.vi.families.registry.register`).
+        (`vicheck.vi.families.registry.register`). The names of Stan and PyMC are understood:
+        ``meanfield`` and ``advi``, ``fullrank`` and ``fullrank_advi``.
     rank
         Rank of ``"low_rank"``; 5 by default.
     solver
@@ -58,12 +61,14 @@ def fit(
         fit, the prior, boxes of several widths and points of high density. With 48 of them a mode
         that a tenth of the starts lead to is found with 99%. Modes that q does not reach are fitted
         too; the deterministic solver returns the best of all (``fit.solution.search`` and
-        ``others`` have the rest). 1 means no search. For an expensive density there are fewer: the
-        search takes no more evaluations than the fit.
+        ``others`` have the rest). 1 means no search. For an expensive density there may be fewer,
+        12 at least: as many as the evaluations allow that the fit took, or 3000, or 1000 of a
+        density that is computed on the host.
     seed
-        The same seed gives the same bits.
+        An integer or a JAX key; the same seed gives the same bits.
     progress
-        Called from time to time with a sentence on progress.
+        Whether to show a line on standard error, after a second and where that is a terminal or a
+        notebook; or a function to call with each sentence instead.
     title
         What checks and reports of this fit are called; by default the names of the model's
         function, the family and the solver.
@@ -94,16 +99,15 @@ def fit(
             f"model must be a vicheck Model, got {type(model).__name__}: make one with "
             "vicheck.from_numpyro, from_pymc, from_stan or from_log_density"
         )
-    require_count("seed", seed, 0)
+    seed = as_seed(seed)
     require_count("num_starts", num_starts, 1)
     solver_with_options = make_solver(solver, options)
     model = model.given(data)
     model.require_data()
     kind = kind_of(family, model.dim, rank)
     start = time.perf_counter()
-    with double_precision():
+    with double_precision(), showing(progress, "fitting") as report:
         now = model.snapshot()
-        report = progress or silent
         solution = solver_with_options.solve(now, kind, seed, report)
         if num_starts > 1:
             solution = _with_search(now, kind, solution, num_starts, seed, report, solver)
@@ -112,7 +116,7 @@ def fit(
     given = options if rank is None else {"rank": rank} | options
     if num_starts != NUM_STARTS:
         given = {"num_starts": num_starts} | given
-    return Fit(model, family, solver, seed, solution, seconds, given, computed, title)
+    return Fit(model, kind.name, solver, seed, solution, seconds, given, computed, title)
 
 
 def _with_search(

@@ -64,7 +64,8 @@ class Dense(Memory):
     num_pairs: NDArray[np.int64]
 
     def learn(self, step: Floats, change: Floats) -> None:
-        curvature, curved = _inner(step, change), _is_curved(step, change)
+        curvature = _inner(step, change)
+        curved = _is_curved(step, change, curvature)
         if not curved.any():
             return
         rho = np.where(curved, 1.0 / curvature, 0.0)[:, None]
@@ -103,7 +104,7 @@ class _Limited(Memory):
     num_pairs: NDArray[np.int64]
 
     def learn(self, step: Floats, change: Floats) -> None:
-        curved = _is_curved(step, change)
+        curved = _is_curved(step, change, _inner(step, change))
         if not curved.any():
             return
         some: Any = slice(None) if curved.all() else curved
@@ -302,10 +303,13 @@ def _advance(
     state.fraction = np.where(anew, 1.0, shorter)
 
 
-def no_memory(num_problems: int, size: int) -> Memory:
-    """Return what is known about the Hessians before anything is learnt."""
+def no_memory(num_problems: int, size: int, max_dense: int = _MAX_DENSE) -> Memory:
+    """Return what is known about the Hessians before anything is learnt.
+
+    Up to a size of ``max_dense`` it is kept in matrices.
+    """
     count = np.zeros(num_problems, np.int64)
-    if size <= _MAX_DENSE:
+    if size <= max_dense:
         return Dense(np.tile(np.eye(size), (num_problems, 1, 1)), count)
     shape = (num_problems, _PAIRS, size)
     return _Limited(np.zeros(shape), np.zeros(shape), count)
@@ -323,10 +327,10 @@ def _largest(vectors: Floats) -> Floats:
     return np.asarray(np.abs(vectors).max(axis=1))
 
 
-def _is_curved(step: Floats, change: Floats) -> Mask:
-    """Whether a pair keeps the inverse Hessian positive definite."""
+def _is_curved(step: Floats, change: Floats, curvature: Floats) -> Mask:
+    """Whether a pair, with this inner product, keeps the inverse Hessian positive definite."""
     norms = np.sqrt(_inner(step, step) * _inner(change, change))
-    return np.asarray(_inner(step, change) > 1e-10 * norms)
+    return np.asarray(curvature > 1e-10 * norms)
 
 
 def _shorter_fraction(state: _State, value: Floats, slope: Floats) -> Floats:

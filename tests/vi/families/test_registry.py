@@ -14,6 +14,7 @@ import vicheck
 from vicheck.model import double_precision
 from vicheck.vi.curvature import Curvature
 from vicheck.vi.families.full_rank import FullRank
+from vicheck.vi.families.mean_field import MeanField
 from vicheck.vi.families.registry import (
     Kind,
     entry_of,
@@ -29,7 +30,7 @@ from vicheck.vi.solvers.deterministic.solver import Deterministic
 from vicheck.vi.solvers.registry import solver_names
 
 KIND_ERRORS = {
-    "name": (("fullrank", 3, None), "family must be one of mean_field, full_rank, low_rank"),
+    "name": (("normal", 3, None), "family must be one of mean_field, full_rank, low_rank"),
     "rank elsewhere": (("mean_field", 3, 2), "rank goes with family='low_rank', got"),
     "rank zero": (("low_rank", 3, 0), "rank must lie between 1 and the 3 parameters, got 0"),
     "rank no number": (("low_rank", 3, "2"), "rank must be an integer, got '2'"),
@@ -188,3 +189,27 @@ def test_a_family_derived_from_one_of_vichecks_own_is_fitted():
         )
     assert {status.name for status in solved.status} == {"CONVERGED"}
     np.testing.assert_allclose((solved.q.loc - means) / [0.1, 20.0], 0.0, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("alias", "name"),
+    [
+        ("advi", "mean_field"),
+        ("meanfield", "mean_field"),
+        ("mean-field", "mean_field"),
+        ("fullrank", "full_rank"),
+        ("fullrank_advi", "full_rank"),
+        ("lowrank", "low_rank"),
+    ],
+)
+def test_families_go_by_the_names_that_others_have(alias, name):
+    assert entry_of(alias).name == name
+    assert kind_of(alias, 3, None).name == name
+
+
+def test_a_name_that_others_have_for_a_family_cannot_be_registered():
+    class Own(MeanField):
+        pass
+
+    with pytest.raises(ValueError, match="what others call 'mean_field'"):
+        register("advi", Own)

@@ -1,5 +1,6 @@
 """The search for modes, which needs a model and where an approximation already is."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -253,6 +254,32 @@ def test_an_expensive_density_gets_fewer_starts_within_the_budget(model, monkeyp
     assert few.num_starts < many.num_starts == 48
     assert few.num_evaluations < 1500
     assert few.num_reached == many.num_reached == 1
+
+
+def test_a_density_that_calls_the_host_keeps_to_its_budget():
+    """JAX compiles the call, which is small; what it calls may take seconds."""
+
+    def on_host(x):
+        return -0.5 * np.square(x).sum(-1), -np.asarray(x)
+
+    @jax.custom_vjp
+    def log_density(x):
+        return jax.pure_callback(lambda x: on_host(x)[0], shape, x, vmap_method="broadcast_all")
+
+    def forward(x):
+        both = (shape, jax.ShapeDtypeStruct((30,), np.float64))
+        return jax.pure_callback(on_host, both, x, vmap_method="broadcast_all")
+
+    log_density.defvjp(forward, lambda gradient, slope: (slope * gradient,))
+    shape = jax.ShapeDtypeStruct((), np.float64)
+    model = vicheck.from_log_density(log_density, np.zeros(30))
+    place = Place(np.zeros(30), np.ones(30))
+    with double_precision():
+        few = find_modes(model, place, 48, 0, budget=1.0)
+        assert not few.is_cheap
+    assert few.search.num_starts < 48
+    assert few.search.num_evaluations <= 1000
+    assert few.search.num_reached == 1
 
 
 def test_places_have_the_correlations_of_what_they_are_places_of(model):

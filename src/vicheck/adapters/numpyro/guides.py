@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,23 +16,33 @@ import numpy as np
 from numpy.typing import NDArray
 from numpyro import handlers
 from numpyro.distributions import Delta, biject_to
-from numpyro.infer.autoguide import AutoContinuous
+from numpyro.infer.autoguide import (
+    AutoGuide,
+    AutoLaplaceApproximation,
+    AutoMultivariateNormal,
+)
 from numpyro.infer.util import log_density
 
+from vicheck.adapters.numpyro.guide_gradient import UNTESTED, gradient_of_guide
 from vicheck.adapters.numpyro.models import from_numpyro
 from vicheck.adapters.numpyro.program import NumpyroProgram
 from vicheck.adapters.numpyro.traces import WholePlates, tracing
+from vicheck.adapters.numpyro.tuples import as_dictionary, is_data, with_tuples
 from vicheck.adapters.precision import in_double
 from vicheck.draws import Approximation, Draws, require_function
-from vicheck.errors import ARGUMENTS_DO_NOT_FIT, ModelError
+from vicheck.errors import ARGUMENTS_DO_NOT_FIT, ModelError, in_brief
 from vicheck.evaluation import SEPARATE_CHUNKS, chunk_size, evaluate_in_chunks, kept_draws
 from vicheck.model import Data, Model, double_precision
+from vicheck.results.convergence import Convergence
+from vicheck.results.status import FitStatus
 from vicheck.runtime.compiling import compiled
 from vicheck.runtime.tracing import Traced
 
-__all__ = ["Guide", "draws_of_guide", "program_of", "still_rising"]
+__all__ = ["Guide", "draws_of_guide", "program_of", "rise_at_end"]
 
 Floats = NDArray[np.float64]
+
+_NOT_FINITE = "The loss was not finite at the end of the run."
 
 
 def draws_of_guide(
@@ -47,23 +58,55 @@ def draws_of_guide(
     require_function("model", model)
     require_function("guide", guide)
     values, losses = _params_of(params)
+    name = type(guide).__name__ if isinstance(guide, AutoGuide) else _name_of(guide)
+    by_elbo = not isinstance(guide, AutoLaplaceApproximation)  # its optimum is that of log p
     with double_precision():
         fixed = in_double(values)
+        if isinstance(guide, AutoLaplaceApproximation):
+            guide, fixed = _as_normal(model, guide, fixed, args, kwargs)
+        if any(map(is_data, (*args, *kwargs.values()))):
+            model, guide = with_tuples(model), with_tuples(guide)
+            args = tuple(as_dictionary(each) if is_data(each) else each for each in args)
+            kwargs = {
+                key: as_dictionary(each) if is_data(each) else each for key, each in kwargs.items()
+            }
         # Not to be simulated, and what the guide draws is a parameter: nothing is left to find out.
         target = from_numpyro(_without_params(model, fixed, args, kwargs), *args,
                               observed=(), **kwargs)  # fmt: skip
         approximation = Guide(program_of(target), guide, _positions(model, args)).snapshot()
         approximation.check(fixed, target.data)
-    name = type(guide).__name__ if isinstance(guide, AutoContinuous) else _name_of(guide)
     drawn = _FittedGuide(
         approximation, fixed, target, f"{name} of {target.dim} parameters (NumPyro)"
     ).draws(num_draws, seed)
-    note = still_rising(losses)
-    return replace(
-        drawn,
-        notes=(note,) if note else (),
-        elbo_trace=np.empty(0) if losses is None else -np.asarray(losses, np.float64),
+    trace = np.empty(0) if losses is None else -np.asarray(losses, np.float64)
+    notes = [_NOT_FINITE] if trace.size and not np.isfinite(trace[-1]) else []
+    convergence = None
+    if by_elbo:
+        convergence, note = _convergence(approximation, fixed, target, trace, seed)
+        notes += [note] if note else []
+    return replace(drawn, notes=tuple(notes), elbo_trace=trace, convergence=convergence)
+
+
+def _convergence(
+    approximation: Guide, params: Mapping[str, Any], target: Model, trace: Floats, seed: int
+) -> tuple[Convergence | None, str]:
+    """Return what is known of the optimiser: the gradient at its end, and whether it still rose.
+
+    A note says why there is no gradient.
+    """
+    test, note = UNTESTED, ""
+    try:
+        if approximation.is_smooth(params, target.data):
+            test = gradient_of_guide(approximation, params, target.data, seed)
+    except Exception as error:  # a check of draws needs no gradient, and must not fail without
+        note = f"The gradient of the guide's ELBO could not be tested ({in_brief(error)})."
+    rise, steps = rise_at_end(trace)
+    if not test.num_draws and not steps:
+        return None, note
+    known = Convergence(
+        FitStatus.UNKNOWN, "SVI", test, elbo_rise=rise, elbo_rise_steps=steps, richer=""
     )
+    return known, note
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,9 +172,9 @@ class Guide(Traced):
         count = sum(_num_unconstrained(site["fn"]) for site in random.values())
         if not count:
             raise ModelError(
-                "the guide is a point, which has no density, so khat is not defined: AutoDelta "
-                "finds the mode only (of an AutoLaplaceApproximation guide.get_posterior(params) "
-                "is what vicheck.check_distribution takes)"
+                "the guide is a point, which has no density, so there is nothing to check: it "
+                "finds a mode, and no spread around it, as AutoDelta does",
+                hint="fit AutoLaplaceApproximation or AutoNormal in its place",
             )
         draws = f"the guide draws {count} random numbers for {self.program.dim} parameters"
         if count < self.program.dim:
@@ -162,6 +205,18 @@ class Guide(Traced):
         _, log_jacobian = self.program.unconstrain_with_jacobian(theta, data)
         log_jacobian = jnp.where(jnp.isfinite(log_jacobian), log_jacobian, 0.0)
         return log_p + log_jacobian, log_q + log_jacobian, values
+
+    def place(self, key: jax.Array, params: Any, data: Data) -> jax.Array:
+        """Return one draw on the unconstrained scale."""
+        sites = self._trace(key, params, data)
+        theta = {name: sites[name]["value"] for name in self.program.shapes}
+        return self.program.unconstrain(theta, data)
+
+    def is_smooth(self, params: Any, data: Data) -> bool:
+        """Whether draws have derivatives with respect to all parameters."""
+        sites = self._trace(jax.random.key(0), params, data).values()
+        drawn = [each for each in sites if each["type"] == "sample" and not each["is_observed"]]
+        return all(_is_point(each["fn"]) or each["fn"].has_rsample for each in drawn)
 
     def draw(
         self, params: Any, data: Data, num_draws: int, seed: int
@@ -219,26 +274,46 @@ def _evaluate(approximation: Guide, keys: Any, params: Any, data: Data) -> Any:
     return jax.vmap(lambda key: approximation.one(key, params, data))(keys)
 
 
-def still_rising(losses: Any) -> str:
-    """Say so when the ELBO was still rising at the end of a run; else return nothing.
+def rise_at_end(elbos: Floats) -> tuple[float, int]:
+    """Return by how much the ELBO was still rising at the end of a run, and over how many steps.
 
-    The last fifth of the losses in two halves, whose means are compared. Each loss has fresh random
-    numbers, so their spread tells the error.
+    The last fifth of its estimates in two halves, whose means are compared. Each has fresh random
+    numbers, so their spread tells the error. NaN and 0 where nothing is seen to rise.
     """
-    if losses is None or len(losses) < 100:
-        return ""
-    last = np.asarray(losses, float)[-(len(losses) // 5) :]
+    if len(elbos) < 100:
+        return np.nan, 0
+    last = elbos[-(len(elbos) // 5) :]
     before, after = np.array_split(last, 2)
     error = np.sqrt(before.var(ddof=1) / before.size + after.var(ddof=1) / after.size)
-    gain = before.mean() - after.mean()
-    if not np.isfinite(gain):
-        return "The loss was not finite at the end of the run."
-    if gain < max(3.0 * error, 0.01):
-        return ""
-    return (
-        f"The ELBO was still rising at the end of the run, by {gain:.2g} nats over its last "
-        f"{after.size} steps: it has not converged, run it longer."
-    )
+    gain = float(after.mean() - before.mean())
+    if not gain >= max(3.0 * error, 0.01):
+        return np.nan, 0
+    return gain, int(after.size)
+
+
+def _as_normal(
+    model: Callable[..., Any],
+    guide: AutoLaplaceApproximation,
+    params: Mapping[str, Any],
+    args: Any,
+    kwargs: Any,
+) -> tuple[AutoMultivariateNormal, dict[str, Any]]:
+    """Return the normal that Laplace's method finds at the mode, as a guide with parameters."""
+    with tracing(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a singular Hessian is an error here
+        if guide.prototype_trace is None:
+            handlers.seed(guide, jax.random.key(0))(*args, **kwargs)
+        posterior = guide.get_posterior(dict(params))
+    scale = np.asarray(posterior.scale_tril)
+    if not (np.isfinite(scale).all() and np.diag(scale).all()):
+        raise ModelError(
+            "AutoLaplaceApproximation has no density: the Hessian of the log density at its point "
+            "is not that of a maximum",
+            hint="run SVI longer, until it is at a mode, or use AutoNormal",
+        )
+    normal = AutoMultivariateNormal(model, prefix=guide.prefix)
+    loc = {f"{guide.prefix}_loc": posterior.loc, f"{guide.prefix}_scale_tril": scale}
+    return normal, dict(params) | loc
 
 
 def _params_of(params: Any) -> tuple[dict[str, Any], Any]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from vicheck.adapters.numpyro.observed import Chosen
 from vicheck.adapters.numpyro.program import NumpyroProgram
+from vicheck.adapters.numpyro.tuples import as_dictionary, is_data, with_tuples
 from vicheck.errors import ARGUMENTS_DO_NOT_FIT, ModelError
 from vicheck.model import Data, Model, as_data, double_precision, name_of
 
@@ -29,10 +30,10 @@ def from_numpyro(
     model_fn
         The function with ``numpyro.sample`` statements.
     *args, **kwargs
-        Its arguments. Arrays become the model's data, which `vicheck.fit` can replace without
-        compiling again; numbers, strings and the like are fixed. Those that reach ``obs=`` are
-        observed: `vicheck.vsbc` simulates them, and they may be left out here and given to
-        `vicheck.fit`.
+        Its arguments. Arrays, and tuples of them, become the model's data, which `vicheck.fit` can
+        replace without compiling again; numbers, strings and the like are fixed. Those that reach
+        ``obs=`` are observed: `vicheck.vsbc` simulates them, and they may be left out here and
+        given to `vicheck.fit`.
     observed
         Only where this cannot be found out: names of the arguments that are observed, or a
         dictionary of these and the sites whose draws they are. With ``()`` what is left out is
@@ -60,6 +61,12 @@ def from_numpyro(
     ('p',)
     """
     arguments = _bind(model_fn, args, kwargs)
+    if any(map(is_data, arguments.values())):
+        model_fn = with_tuples(model_fn)
+        arguments = {
+            name: as_dictionary(value) if is_data(value) else value
+            for name, value in arguments.items()
+        }
     chosen = _chosen(observed, model_fn, arguments)
     data, fixed = {}, {}
     for name, value in arguments.items():

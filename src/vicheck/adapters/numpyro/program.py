@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Hashable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -16,14 +17,17 @@ from numpyro.distributions import biject_to
 from numpyro.infer.util import constrain_fn, log_density, potential_energy
 
 from vicheck.adapters.numpyro.dependencies import put, take
+from vicheck.adapters.numpyro.indices import require_indices
 from vicheck.adapters.numpyro.observed import Chosen, find_missing, find_numbers, find_wiring
 from vicheck.adapters.numpyro.parameters import find_parameters, unconstrained_shape
 from vicheck.adapters.numpyro.refusals import Refusal, Target
 from vicheck.adapters.numpyro.traces import (
+    CheckedWhereNeeded,
     ProperPriors,
     Redrawn,
     WholePlates,
     outline_at,
+    run_at_zero,
     sites_at_zero,
     tracing,
 )
@@ -57,13 +61,25 @@ class NumpyroProgram(Program):
     """Why data cannot be simulated."""
     stand_ins: tuple[tuple[str, str], ...] = ()
 
+    checked: bool = True
+    """Whether parameters are compared with their support too, as NumPyro does."""
+
     def log_density(self, z: jax.Array, data: Data) -> jax.Array:
         return self._log_density(WholePlates(self.function), z, data)
+
+    def unchecked(self) -> NumpyroProgram:
+        """Return the same density, compiled in less time: see `CheckedWhereNeeded`.
+
+        Not for one set of data: XLA for CPUs happens to fuse the comparisons so well that densities
+        of many draws take up to twice the time without them. One fit after the other does not.
+        """
+        return replace(self, checked=False)
 
     def log_density_of_minibatch(self, z: jax.Array, data: Data, key: jax.Array) -> jax.Array:
         return self._log_density(handlers.seed(self.function, key), z, data)
 
     def _log_density(self, function: Callable[..., Any], z: jax.Array, data: Data) -> jax.Array:
+        function = function if self.checked else CheckedWhereNeeded(function)
         with tracing():
             return -potential_energy(function, (), self.arguments(data), unravel(z, self.layout))
 
@@ -71,13 +87,25 @@ class NumpyroProgram(Program):
         """Return a function of z and data that returns the sites: they decide the log density.
 
         All code of the user's runs in there, but for distributions of the user's own. What NumPyro
-        computes from the sites takes three quarters of the time of a trace.
+        computes from the sites takes three quarters of the time of a trace. A simulation is decided
+        by the sites where nothing is observed and, as it is for its parameters on the unconstrained
+        scale, by the log density.
         """
+        if use == "simulate" and self.refusal is None:
+            density = self.computation("log_density", data)
+            return partial(self._sites_drawn_at, density), self.traces("log_density", data)[1]
         return (self._sites_at, self.traces(use, data)[1]) if use == "log_density" else None
+
+    def _sites_drawn_at(self, density: Hashable, z: jax.Array, data: Data) -> Any:
+        """Return the sites of a simulation, but with parameters from z in place of draws."""
+        function, arguments = self._unobserved(data)
+        parts = outline_at(function, unravel(z, self.layout), arguments, redrawn=True)
+        targets = tuple((tuple(path), site) for path, site in self.targets)
+        return {(density, targets): parts}
 
     def _sites_at(self, z: jax.Array, data: Data) -> Any:
         function = WholePlates(self.function)
-        return outline_at(function, unravel(z, self.layout), self.arguments(data))
+        return {self.checked: outline_at(function, unravel(z, self.layout), self.arguments(data))}
 
     def is_elementwise(self, name: str) -> bool:
         return name not in self.joint
@@ -241,6 +269,8 @@ class NumpyroProgram(Program):
                     f"with this data parameter {name!r} has shape {now}, before {shape}: "
                     "make a new model with from_numpyro"
                 )
+        with double_precision():
+            require_indices(partial(run_at_zero, self.function, dict(self.fixed)), data)
 
     def locate_trouble(self, z: jax.Array, data: Data) -> str:
         theta = self.constrain(z, data)
@@ -271,15 +301,19 @@ class NumpyroProgram(Program):
     ) -> dict[str, Any]:
         """Draw every site, or those that are not parameters given in ``theta``."""
         self.require_simulation()
+        function, arguments = self._unobserved(data)
+        known = {} if theta is None else {name: theta[name] for name, _ in self.layout}
+        function = handlers.seed(handlers.substitute(function, data=known), key)
+        with tracing():
+            return dict(handlers.trace(function).get_trace(**arguments))
+
+    def _unobserved(self, data: Data) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """Return the model as it draws what is observed, and what it is called with."""
         for path, _ in self.targets:
             blank = jnp.zeros_like(take(data, path)) if self.redraws else None
             data = put(data, path, blank)
-        known = {} if theta is None else {name: theta[name] for name, _ in self.layout}
         sites = frozenset(target.site for target in self.targets)
-        function = Redrawn(ProperPriors(WholePlates(self.function)), sites)
-        function = handlers.seed(handlers.substitute(function, data=known), key)
-        with tracing():
-            return dict(handlers.trace(function).get_trace(**self.arguments(data)))
+        return Redrawn(ProperPriors(WholePlates(self.function)), sites), self.arguments(data)
 
     def _bind(self, data: Data) -> None:
         try:

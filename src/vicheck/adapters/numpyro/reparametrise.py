@@ -25,6 +25,7 @@ from vicheck.errors import ArgumentError, require_count
 from vicheck.model import Data, Model, double_precision
 from vicheck.results.fit import Fit
 from vicheck.runtime.interrupts import between_pieces, presses
+from vicheck.runtime.seeds import Seed, as_seed
 from vicheck.vi.fitting import fit
 from vicheck.vi.tuning import Trial, Tuning
 
@@ -107,7 +108,7 @@ def learn_degrees(
     *,
     family: str = "mean_field",
     rank: int | None = None,
-    seed: int = 0,
+    seed: Seed = 0,
     max_fits: int = 40,
 ) -> Reparametrised:
     """Find the degrees of a model's location-scale sites with which a family fits it best.
@@ -143,7 +144,7 @@ def learn_degrees(
     require_count("max_fits", max_fits)
     model.require_data()
     original = _original(model)
-    options: dict[str, Any] = {"family": family, "rank": rank, "seed": seed}
+    options: dict[str, Any] = {"family": family, "rank": rank, "seed": as_seed(seed)}
     sites = location_scale_sites(original)
     if not sites:
         fitted = fit(original, **options)

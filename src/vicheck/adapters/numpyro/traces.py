@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpyro import handlers
-from numpyro.distributions import Distribution, biject_to
+from numpyro.distributions import Distribution, biject_to, constraints
+from numpyro.distributions.distribution import validation_enabled
 from numpyro.primitives import Messenger
 
 from vicheck.errors import ModelError
@@ -18,6 +19,7 @@ from vicheck.model import Data
 from vicheck.runtime.tracing import abstract_key
 
 __all__ = [
+    "CheckedWhereNeeded",
     "ProperPriors",
     "Redrawn",
     "WholePlates",
@@ -79,6 +81,44 @@ class ProperPriors(Messenger):  # type: ignore[misc]
             )
 
 
+class _WithinSupport:
+    """A distribution whose density is asked for where its support is beyond doubt."""
+
+    def __init__(self, distribution: Any) -> None:
+        self._distribution = distribution
+
+    def log_prob(self, *args: Any) -> Any:
+        with validation_enabled(False):
+            return self._distribution.log_prob(*args)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._distribution(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._distribution, name)
+
+
+class CheckedWhereNeeded(Messenger):  # type: ignore[misc]
+    """Compare values with the support of their distribution only where they may lie outside.
+
+    NumPyro does so at every site. A parameter is where its transform puts it, within the support,
+    and what is infinite or NaN has no finite density on the whole line anyway.
+    """
+
+    def process_message(self, msg: Any) -> None:
+        if msg["type"] != "sample" or not isinstance(msg["fn"], Distribution):
+            return
+        is_parameter = msg["value"] is None and not msg["is_observed"]
+        if is_parameter or _is_real(msg["fn"].support):
+            msg["fn"] = _WithinSupport(msg["fn"])
+
+
+def _is_real(support: Any) -> bool:
+    while isinstance(support, constraints.independent):
+        support = support.base_constraint
+    return support is constraints.real
+
+
 def at_zero(site: Any, shift: Any = 0.0) -> Any:
     """Return the value of a parameter where its unconstrained vector is zero, or all ``shift``."""
     if site["type"] != "sample" or site["is_observed"] or site["fn"].support.is_discrete:
@@ -87,10 +127,13 @@ def at_zero(site: Any, shift: Any = 0.0) -> Any:
     return transform(jnp.zeros(transform.inverse_shape(site["fn"].shape())) + shift)
 
 
-def outline_at(function: Callable[..., Any], z: Mapping[str, Any], arguments: Data) -> Any:
+def outline_at(
+    function: Callable[..., Any], z: Mapping[str, Any], arguments: Data, redrawn: bool = False
+) -> Any:
     """Run a model at an unconstrained point; return all that NumPyro computes its density from.
 
-    Distributions and transforms of NumPyro's are trees themselves, of their parameters.
+    Distributions and transforms of NumPyro's are trees themselves, of their parameters. Where the
+    model draws what is observed (``redrawn``), that is zero.
 
     Raises
     ------
@@ -101,8 +144,11 @@ def outline_at(function: Callable[..., Any], z: Mapping[str, Any], arguments: Da
 
     def value_of(site: Any) -> Any:
         name = site["name"]
-        if site["type"] != "sample" or name not in z:
+        if site["type"] != "sample":
             return None
+        if name not in z:
+            missing = redrawn and site["value"] is None
+            return jnp.zeros(site["fn"].shape(site["kwargs"]["sample_shape"])) if missing else None
         if "_scan_current_index" in site["infer"]:
             raise NotImplementedError("a loop")
         transforms[name] = biject_to(site["fn"].support)
@@ -124,6 +170,13 @@ def outline_at(function: Callable[..., Any], z: Mapping[str, Any], arguments: Da
         for site in drawn
     ]  # fmt: skip
     return {getattr(Distribution, "_validate_args", None): parts}
+
+
+def run_at_zero(function: Callable[..., Any], fixed: Data, data: Data) -> None:
+    """Run a model's code at z = 0."""
+    at_origin = handlers.substitute(WholePlates(function), substitute_fn=at_zero)
+    with tracing():
+        handlers.trace(handlers.seed(at_origin, jax.random.key(0))).get_trace(**{**fixed, **data})
 
 
 def sites_at_zero(function: Callable[..., Any], fixed: Data, data: Data) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import xarray as xr
 from vicheck.draws import Draws
 from vicheck.errors import ModelError, require_count, require_extra
 from vicheck.model import Model
+from vicheck.runtime.seeds import as_seed
 
 __all__ = ["draws_of_approximation", "from_pymc"]
 
@@ -109,7 +110,7 @@ def draws_of_approximation(
     if num_draws is not None:
         num_draws = require_count("num_draws", num_draws)
     if seed is not None:
-        seed = require_count("seed", seed, 0)
+        seed = as_seed(seed)
     if isinstance(approx, Approximation):
         return draws_of_group_approximation(approx, num_draws, seed)
     if isinstance(approx, xr.DataTree) or type(approx).__name__ == "InferenceData":

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -18,10 +17,9 @@ from pathlib import Path
 
 from vicheck.adapters.stan import headers
 from vicheck.errors import CacheError, CacheWarning, ModelError, require_extra
-from vicheck.plain_text import plain
 from vicheck.runtime.cache import is_private, private_directory
 
-__all__ = ["Report", "command", "compile_program", "digest_of", "library_name", "show", "translate"]
+__all__ = ["Report", "command", "compile_program", "digest_of", "library_name", "translate"]
 
 Report = Callable[[str], None]
 """Called with a sentence on what the user is waiting for."""
@@ -37,13 +35,7 @@ _DURATION = "about 10 to 30 s"
 _LIBRARIES = ("sundials_cvodes", "sundials_idas", "sundials_kinsol", "sundials_nvecserial", "tbb")
 
 
-def show(sentence: str) -> None:
-    """Print a sentence on standard error when that is a terminal."""
-    if sys.stderr is not None and sys.stderr.isatty():
-        print(plain(sentence), file=sys.stderr, flush=True)
-
-
-def compile_program(path: Path, report: Report = show) -> Path:
+def compile_program(path: Path, report: Report = lambda _: None) -> Path:
     """Compile a Stan program, or find it compiled, and return the library.
 
     Libraries are kept in the user's cache directory by the program's text and the versions of all

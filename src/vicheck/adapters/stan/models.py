@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from vicheck.adapters.data_files import read_data
 from vicheck.adapters.host_calls import call_on_host
 from vicheck.adapters.stan.bridge import as_json
-from vicheck.adapters.stan.compiler import Report, show
 from vicheck.adapters.stan.host_densities import log_density, on_host
 from vicheck.adapters.stan.names import StanArray, arrays_of
 from vicheck.adapters.stan.probing import probe
@@ -30,6 +29,7 @@ from vicheck.adapters.stan.sources import (
 )
 from vicheck.errors import ModelError
 from vicheck.model import Data, Layout, Model, Program, as_data
+from vicheck.runtime.progress import Progress, showing
 
 __all__ = ["from_stan"]
 
@@ -44,7 +44,7 @@ def from_stan(
     *,
     observed: tuple[str, ...] | None = None,
     simulator: Simulator | Mapping[str, str] | None = None,
-    progress: Report | None = None,
+    progress: Progress = True,
 ) -> Model:
     """Take a model written in Stan.
 
@@ -70,8 +70,8 @@ def from_stan(
         draws; by default variables named like them with ``_sim`` at the end, where the block has
         them.
     progress
-        Called with a sentence when the program has to be compiled first; by default that is
-        printed on standard error when that is a terminal.
+        Whether to show a line on standard error while the program is compiled, after a second and
+        where that is a terminal or a notebook; or a function to call with each sentence instead.
 
     Returns
     -------
@@ -89,7 +89,8 @@ def from_stan(
     if isinstance(data, str | Path):
         data = read_data(data)
     arrays = {name: as_data(name, value) for name, value in (data or {}).items()}
-    source = source_of(program, progress or show)
+    with showing(progress, "reading the program") as say:
+        source = source_of(program, say)
     name = Path(program).name if isinstance(program, str | Path) else type(program).__name__
     draft = _StanProgram(source, name)
     if callable(simulator):

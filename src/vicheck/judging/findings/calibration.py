@@ -131,6 +131,12 @@ class Asymmetric(UsableForPoints):
                 f"its means are off by {show(abs(self.mean_bias))} of its sds only, and its "
                 f"medians by {show(abs(self.bias))}"
             )
+        if self._median_is_off:
+            return (
+                f"while its medians are off by {show(abs(self.bias))} of its sds, it was not shown "
+                f"that its means are by more than {SMALL_BIAS} (they seem to be by "
+                f"{show(abs(self.mean_bias))})"
+            )
         return (
             f"a bias of more than {SMALL_BIAS} of its sds was not shown (it may be up to "
             f"{show(self._largest)})"
@@ -147,7 +153,11 @@ class Asymmetric(UsableForPoints):
 
     @property
     def _is_skewed(self) -> bool:
-        """Whether the median of q is clearly off, and its mean was not found to be."""
+        """Whether the median of q is clearly off, and its mean seems to be right."""
+        return self._median_is_off and abs(self.mean_bias) <= SMALL_BIAS
+
+    @property
+    def _median_is_off(self) -> bool:
         return max(self.bias_low, -self.bias_high) > SMALL_BIAS
 
     @property

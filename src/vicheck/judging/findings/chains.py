@@ -52,7 +52,7 @@ class ChainsDrift(_Moved):
     code = "chains-drift"
     severity = "caution"
     hint = (
-        "Plain estimates are off by at least so much. Use weighted ones where khat allows, or a "
+        "Plain estimates are off by at least that much. Use weighted ones where khat allows, or a "
         "richer family."
     )
 
@@ -76,7 +76,7 @@ class ChainsDriftWeighted(_Moved):
     code = "chains-drift-weighted"
     severity = "bad"
     hint = (
-        "Weighted estimates are off by at least so much: reparametrise the model, use a richer "
+        "Weighted estimates are off by at least that much: reparametrise the model, use a richer "
         "family, or use MCMC."
     )
 
@@ -105,14 +105,14 @@ class ChainsAgree(Evidence):
 
     code = "chains-agree"
     severity = "ok"
-    hint = "Chains do not pass from one mode to another: what q never visits they do not see."
+    hint = "Chains do not cross from one mode to another, so they do not see what q never visits."
 
     @property
     def sentence(self) -> str:
         draws = "weighted draws of q" if self.starts == "weighted" else "draws of q"
         return (
             f"Short chains agree: within {self.num_steps} steps, {self.num_chains} chains from "
-            f"{draws} change {_TOLERANCES}, as far as their errors let see."
+            f"{draws} change {_TOLERANCES}, as far as their errors can show."
         )
 
 
@@ -131,4 +131,4 @@ class ChainsUndecided(Evidence):
 
     @property
     def sentence(self) -> str:
-        return f"Short chains can decide nothing: {self.reason}."
+        return f"Short chains cannot decide: {self.reason}."

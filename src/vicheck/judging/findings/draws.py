@@ -7,7 +7,35 @@ from dataclasses import dataclass
 from vicheck.judging.findings.evidence import Evidence
 from vicheck.judging.wording import show
 
-__all__ = ["ClippedRatios", "CoarseRatios", "DependentDraws", "RatiosTooCoarse", "TiedDraws"]
+__all__ = [
+    "ClippedRatios",
+    "CoarseRatios",
+    "DependentDraws",
+    "RatiosTooCoarse",
+    "SwappedDensities",
+    "TiedDraws",
+]
+
+
+@dataclass(frozen=True)
+class SwappedDensities(Evidence):
+    """log_p and log_q are the wrong way round, by all that can be seen."""
+
+    swapped_khat: float
+    """khat of the ratios the other way round."""
+
+    code = "swapped-densities"
+    severity = "bad"
+    hint = (
+        "Exchange log_p and log_q: log_q is the density of the approximation that was drawn from."
+    )
+
+    @property
+    def sentence(self) -> str:
+        return (
+            "No verdict: log_p and log_q seem to be swapped, because log_p is the density that the "
+            f"draws have and log_q is not (khat is {show(self.swapped_khat)} the other way round)."
+        )
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ __all__ = [
     "NoApproximation",
     "NotConverged",
     "StanCriterion",
+    "StillRising",
 ]
 
 
@@ -65,6 +66,29 @@ class ConvergenceUnknown(_Status):
 
     code = "convergence-unknown"
     severity = "caution"
+
+
+@dataclass(frozen=True)
+class StillRising(Evidence):
+    """The ELBO was still rising when the run ended."""
+
+    rise: float
+    steps: int
+    solver: str
+
+    code = "still-rising"
+    severity = "caution"
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"The ELBO was still rising at the end of the run, by {self.rise:.2g} nats over its "
+            f"last {self.steps} steps."
+        )
+
+    @property
+    def hint(self) -> str:
+        return sentence_case(f"it has not converged: {keep_optimising(self.solver)}")
 
 
 @dataclass(frozen=True)

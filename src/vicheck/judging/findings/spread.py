@@ -53,7 +53,7 @@ class WrongScale(UsableForPoints):
 
 @dataclass(frozen=True)
 class FarTooNarrow(WrongScale):
-    """The same, by so much that weights would have to mend it, which they cannot."""
+    """The same, by so much that weights would have to correct it, which they cannot."""
 
     share_above: float
     threshold: float
@@ -66,8 +66,9 @@ class FarTooNarrow(WrongScale):
     @property
     def sentence(self) -> str:
         return (
-            f"The approximation is not reliable: {self._what}, and weights do not mend it: khat of "
-            f"{self.share_above:.0%} of the datasets is above the threshold {self.threshold:.2f}."
+            f"The approximation is not reliable: {self._what}, and weights do not correct it: "
+            f"khat of {self.share_above:.0%} of the datasets is above the threshold "
+            f"{self.threshold:.2f}."
         )
 
     @property

@@ -81,25 +81,23 @@ class Chart(abc.ABC):
         each = self.repeated(len(half)).pull_back(still, pairs, np.swapaxes(slopes, 0, 1))
         return each.sum(axis=0), np.square(each).sum(axis=0)
 
-    def correction(
-        self, steps: Floats, hessian: Floats, moments: Floats
-    ) -> tuple[Floats, Floats] | None:
+    def correction(self, steps: Floats, excess: Floats) -> tuple[Floats, Floats]:
         """Return what makes the mean of a quadratic function over the noise its expectation.
+
+        Only where the chart `is_corrected`.
 
         Parameters
         ----------
         steps
             Steps from the anchors.
-        hessian
-            Of the function, shape ``(l, d, d)``.
-        moments
-            Second moments of the noise, shape ``(l, k, k)``: the identity if they were exact.
+        excess
+            Hessian of the function, shape ``(l, d, d)``, times the identity minus the second
+            moments of the noise, entry by entry: zero if the moments were exact.
 
         Returns
         -------
-        tuple or None
+        tuple
             The expectation minus the mean, shape ``(l,)``, and its derivative by the steps; far
-            from the anchors it stays what it is on the way there. None where the family does
-            without.
+            from the anchors it stays what it is on the way there.
         """
-        return None
+        raise NotImplementedError

@@ -79,15 +79,12 @@ class MeanFieldChart(Chart):
     def repeated(self, count: int) -> MeanFieldChart:
         return self
 
-    def correction(
-        self, steps: Floats, hessian: Floats, moments: Floats
-    ) -> tuple[Floats, Floats] | None:
-        # Of s'As with s the scales, A the Hessian times the excess of the moments, entry by entry.
-        # Far from the anchors the density need not be so curved, and with nothing to stop what is
-        # added the best scales could be infinite.
+    def correction(self, steps: Floats, excess: Floats) -> tuple[Floats, Floats]:
+        # Of s'As with s the scales and A the excess. Far from the anchors the density need not be
+        # so curved, and with nothing to stop what is added the best scales could be infinite.
         dim = self.num_shifts
         growth = np.clip(steps[:, dim:], -FARTHEST, FARTHEST)
         scale = np.exp(self.log_scale + growth / _ROOT_2)
-        weighted = along(hessian * (np.eye(dim) - moments), scale) * scale
+        weighted = along(excess, scale) * scale
         slope = np.where(np.abs(growth) < FARTHEST, weighted / _ROOT_2, 0.0)
         return 0.5 * weighted.sum(axis=1), np.concatenate([np.zeros_like(slope), slope], axis=1)

@@ -39,8 +39,9 @@ class Bent(Family):
 
     The log width ``s_i`` is linear in the entries of e before the i-th, and ``c_i`` in their
     squares; only the first few entries count, which in a hierarchical model are what others depend
-    on. With all of them there would be more to learn than fixed draws can teach. ``h_i`` is ``(e + a (sqrt(1 + e^2) - 1)) exp(b e^2 / 2)`` with a skewness between -1
-    and 1 and a positive tail.
+    on. With all of them there would be more to learn than fixed draws can teach. ``h_i`` is
+    ``(e + a (sqrt(1 + e^2) - 1)) exp(b e^2 / 2)`` with a skewness between -1 and 1 and a positive
+    tail.
     """
 
     loc: jax.Array

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Entry",
     "Kind",
+    "canonical",
     "entry_of",
     "family_names",
     "kind_of",
@@ -100,8 +101,28 @@ def family_names() -> tuple[str, ...]:
     return tuple(_ENTRIES)
 
 
+_ALIASES = {
+    "advi": "mean_field",
+    "meanfield": "mean_field",
+    "fullrank": "full_rank",
+    "fullrank_advi": "full_rank",
+    "lowrank": "low_rank",
+}
+"""What Stan and PyMC call a family, and names that are nearly ours. Results carry our own."""
+
+
+def canonical(name: str) -> str:
+    """Return our own name of a family, where others call it otherwise."""
+    if name in _ENTRIES or not isinstance(name, str):
+        return name
+    plainly = name.lower().replace("-", "_")
+    known = _ALIASES.get(plainly, plainly)
+    return known if known in _ENTRIES else name
+
+
 def entry_of(name: str) -> Entry:
-    """Return what is known of a family, or say what the names are."""
+    """Return what is known of a family, by any of its names, or say what the names are."""
+    name = canonical(name)
     if name not in _ENTRIES:
         raise ArgumentError("family", f"must be one of {', '.join(_ENTRIES)}, got {name!r}")
     return _ENTRIES[name]
@@ -123,7 +144,7 @@ def register(
     Parameters
     ----------
     name
-        A new name.
+        A new name, which no family goes by elsewhere.
     family
         A class derived from `vicheck.vi.families.family.Family` that has ``start``.
     summary, default_rank, max_dim, richer
@@ -140,6 +161,9 @@ def register(
     entry = Entry(name, family, summary, default_rank, max_dim, richer)
     if _ENTRIES.get(name, entry) != entry:
         raise ValueError(f"name must be new, but there is a family called {name!r} already")
+    if canonical(name) != name:
+        problem = f"name must be new, but {name!r} is what others call {canonical(name)!r}"
+        raise ValueError(problem)
     for other in richer:
         entry_of(other)
     _ENTRIES[name] = entry

@@ -54,7 +54,8 @@ def look_beyond(
     kind, solution
         The family, and the fit as the solver has left it.
     num_starts, seed
-        Of the search; an expensive density gets no more evaluations than the fit took.
+        Of the search; an expensive density gets about as many evaluations as the fit took, or
+        a fixed number if that is more.
     report
         Told what is being done.
     may_replace

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vicheck.draws import Approximation, Draws
 from vicheck.model import Model
-from vicheck.vi.families.abilities import HasMoments
+from vicheck.vi.families.abilities import HasMoments, HasRoots
 from vicheck.vi.families.family import Family
 from vicheck.vi.families.moments import mean_and_sd
 
@@ -69,6 +69,11 @@ def place_of(around: Family | Approximation | Draws | Place, model: Model) -> Pl
         return _from_moments(z.mean(axis=0), np.cov(z, rowvar=False).reshape(model.dim, model.dim))
     if not isinstance(around, HasMoments) or model.dim > MAX_DENSE:
         return _checked(Place(*mean_and_sd(around)), model)
+    if isinstance(around, HasRoots):  # in NumPy: single operations take JAX long to compile
+        scales, factor = around.roots()
+        covariance = factor @ factor.T
+        covariance[np.diag_indices(len(scales))] += np.square(scales)
+        return _from_moments(np.asarray(around.mean), covariance)
     return _from_moments(np.asarray(around.mean), np.asarray(around.covariance()))
 
 

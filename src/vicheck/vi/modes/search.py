@@ -1,4 +1,4 @@
-"""Climbs of the log density from many starts, and which of their ends are modes of their own.
+"""The search for modes: which ends of climbs of the log density are modes of their own.
 
 Any solver can use it to look beyond its optimum, and so can the check of a fit made elsewhere:
 all it takes is a model, and where the approximation already is.
@@ -15,9 +15,10 @@ from vicheck.draws import Approximation, Draws
 from vicheck.errors import require_count
 from vicheck.model import Model, double_precision
 from vicheck.results.modes import ModeSearch
-from vicheck.vi.curvature import FLATTEST, Curvature, climb, climb_to_mode
+from vicheck.vi.curvature import FLATTEST, Curvature, climb
 from vicheck.vi.density import Density
 from vicheck.vi.families.family import Family
+from vicheck.vi.modes.climbs import Climbs, climb_from
 from vicheck.vi.modes.place import MAX_DENSE, Place, place_of
 from vicheck.vi.modes.starts import choose_starts
 from vicheck.vi.modes.symmetry import describe_symmetry
@@ -35,21 +36,16 @@ _EVALUATIONS, _FEW_EVALUATIONS = 150, 60
 """Evaluations of a climb at most, of cheap densities and of others."""
 _LEAST_BUDGET, _LEAST_ON_HOST = 3000, 1000
 """Evaluations that a search may always take, of a density that is compiled and of another."""
-_STAGE, _MOST_STAGED = 25, 64
-"""Steps of a climb after which the scales are taken from the curvature where it is, and the largest
-dimension where that is done."""
-_FLATTER = 0.01
-"""Curvature, in units of q's own, below which a density counts as flat there."""
 _POLISHING_STEPS = 8
 """Newton steps from the end of a climb to the mode itself."""
 _LEFT = 0.05
 """Nats that a mode may still be higher than where a climb has ended."""
+_CURVATURES = 3
+"""Curvatures that it takes to polish a mode, about."""
 _CURVED = 1e-6
 """Curvature, relative to that of the coordinates, that rounding does not make."""
 _SAME, _SAME_NATS = 0.5, 0.5
 """Ends of climbs closer to each other than this, in sds and in nats, are one."""
-_UNARRIVED = 2
-"""Ends of climbs that have not arrived and are followed up all the same, the highest."""
 _MOST_MODES = 12
 """Modes that are looked at more closely, those of highest density."""
 _DIP, _LINE = 0.1, 24
@@ -123,14 +119,20 @@ def find_modes(
     The ELBO of the approximation, where it is known, says how much it holds at least.
     """
     density = Density(model.program, model.data, {})
-    most = _EVALUATIONS
-    if not density.is_cheap:
-        budget = max(_LEAST_BUDGET if density.is_compiled else _LEAST_ON_HOST, budget)
+    # Compiled code may call a function on the host, whose time the size of the model does not tell.
+    on_host = not density.is_compiled or model.program.runs_unseen_code("log_density", model.data)
+    is_cheap = density.is_cheap and not on_host
+    most, most_modes = _EVALUATIONS, _MOST_MODES
+    if not is_cheap:
+        budget = max(_LEAST_ON_HOST if on_host else _LEAST_BUDGET, budget)
         num_starts = int(min(num_starts, max(_FEWEST_STARTS, budget / _FEW_EVALUATIONS)))
         most = _FEW_EVALUATIONS
-    starts = choose_starts(model, density, place, num_starts, seed)
-    ends, arrived = _climbs(density, place, starts.z, most)
-    modes = _polished(density, place, ends, arrived)
+    starts = choose_starts(model, density, place, num_starts, seed, is_cheap)
+    climbs = climb_from(density, place, starts.z, most, is_cheap)
+    if not is_cheap:
+        left = budget - density.num_evaluations[0]
+        most_modes = int(np.clip(left / (_CURVATURES * (model.dim + 1)), 1, _MOST_MODES))
+    modes = _polished(density, place, climbs, most_modes)
     reached = _reached(density, place, modes)
     order = np.lexsort((-modes.log_p, ~reached))
     at = modes.z[order]
@@ -149,7 +151,7 @@ def find_modes(
         symmetry=describe_symmetry(model, at, modes.log_p[order]),
         endless="" if endless is None else model.coordinates[endless],
     )
-    return Found(search, _take(modes.curvature, order), density.is_cheap)
+    return Found(search, _take(modes.curvature, order), is_cheap)
 
 
 class _Modes(NamedTuple):
@@ -160,49 +162,19 @@ class _Modes(NamedTuple):
     curvature: Curvature
 
 
-def _climbs(
-    density: Density, place: Place, starts: Floats, most: int
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """Climb from all starts together; return where the climbs ended, and which say at a mode."""
-    lanes, dim = np.zeros(len(starts), np.intp), len(place.mean)
-    directions = place.sd
-    if dim <= MAX_DENSE:  # the curvature at q knows the correlations
-        floor = 0.1 / np.square(place.sd)[None]
-        directions = climb(density, lanes[:1], place.mean[None], 0, floor)[1].directions[0]
-    directions = np.broadcast_to(directions, (len(starts), *directions.shape))
-    if dim > _MOST_STAGED or not density.is_cheap:
-        return climb_to_mode(density, lanes, starts, directions, most)
-    # A climb that is still on its way after some steps is where scales are not those of q: it goes
-    # on in those of the curvature there. Of a cheap density that is one call of compiled code.
-    ends, arrived, going = starts.copy(), np.zeros(len(starts), bool), np.arange(len(starts))
-    for spent in range(0, most, _STAGE + dim):
-        if spent:
-            floor = _FLATTER / np.square(place.sd)
-            directions = climb(density, lanes[going], ends[going], 0, floor)[1].directions
-        steps = min(_STAGE, most - spent)
-        new, arrived[going] = climb_to_mode(density, lanes[going], ends[going], directions, steps)
-        moved = (new != ends[going]).any(axis=1)
-        ends[going] = new
-        going = going[moved & ~arrived[going] & np.isfinite(new).all(axis=1)]
-        if not len(going):
-            break
-    return ends, arrived
-
-
-def _polished(density: Density, place: Place, ends: Floats, arrived: NDArray[np.bool_]) -> _Modes:
+def _polished(density: Density, place: Place, climbs: Climbs, most_modes: int) -> _Modes:
     """Return the modes to which ends of climbs belong, with their curvature.
 
     A climb measures its gradient in sds of the approximation; at a narrower or wider mode that says
     little, so its end is followed by Newton steps. What has no mode then was none.
     """
-    lane = np.zeros(1, np.intp)
+    lane, (ends, arrived, unarrived) = np.zeros(1, np.intp), climbs
     log_p = density(lane, ends[None])[0][0]
     log_p = np.where(np.isfinite(log_p) & np.isfinite(ends).all(axis=1), log_p, -np.inf)
     candidates: list[int] = []
     members: list[list[int]] = []
-    high = np.argsort(np.where(arrived, np.inf, -log_p), kind="stable")[:_UNARRIVED]
     for row in np.argsort(-log_p, kind="stable"):
-        if log_p[row] == -np.inf or not (arrived[row] or row in high):
+        if log_p[row] == -np.inf or not (arrived[row] or row in unarrived):
             continue
         for index, other in enumerate(candidates):
             near = np.abs(ends[row] - ends[other]) < _SAME * place.sd
@@ -212,7 +184,7 @@ def _polished(density: Density, place: Place, ends: Floats, arrived: NDArray[np.
         else:
             candidates.append(int(row))
             members.append([int(row)])
-    candidates, members = candidates[:_MOST_MODES], members[:_MOST_MODES]
+    candidates, members = candidates[:most_modes], members[:most_modes]
     dim = len(place.mean)
     if not candidates:
         empty = np.empty((0, dim))

@@ -45,19 +45,24 @@ class Starts(NamedTuple):
 
 
 def choose_starts(
-    model: Model, density: Density, place: Place, num_starts: int, seed: int
+    model: Model,
+    density: Density,
+    place: Place,
+    num_starts: int,
+    seed: int,
+    is_cheap: bool = True,
 ) -> Starts:
     """Choose where to begin: the approximation's own mean first, then zero.
 
     Half of the others are as they come, from the prior, where the model has one to draw from, and
     from boxes. The rest are points of a larger cloud of the same kinds: of each box, and of the
     prior, some are drawn in proportion to the density to a power, a *tempered* density, so flat
-    that no few points have it all.
+    that no few points have it all. Of a density that is not cheap there is no larger cloud.
     """
     rng = np.random.default_rng((seed, 1))
     first = np.stack([place.mean, np.zeros_like(place.mean)])[:num_starts]
     count = num_starts - len(first)
-    size = _CLOUD * count if density.is_cheap else count
+    size = _CLOUD * count if is_cheap else count
     cloud, origins, sources = _cloud(model, place, size, rng, seed)
     as_they_come = count if len(cloud) == count else (count + 1) // 2
     rows, labels = list(range(as_they_come)), list(origins[:as_they_come])

@@ -192,3 +192,26 @@ def test_fewer_draws_than_the_family_needs_are_refused():
         vicheck.fit(linear_of(20), family="full_rank", max_draws=64)
     with pytest.raises(ValueError, match=message):
         vicheck.vsbc(linear_of(20), family="full_rank", max_draws=64)
+
+
+@pytest.mark.slow
+def test_mean_field_whose_correction_for_few_draws_misleads_does_without_it():
+    """On 32 draws in 60 dimensions it outweighs a density that is not quadratic far enough."""
+    rng = np.random.default_rng(60)
+    common = rng.standard_normal((1200, 1))
+    x = np.sqrt(0.7) * common + np.sqrt(0.3) * rng.standard_normal((1200, 60))
+    chance = 1.0 / (1.0 + np.exp(-x @ rng.normal(0.0, 0.5, 60)))
+    data = {"x": x, "y": (rng.random(1200) < chance).astype(float)}
+
+    def log_density(z, data):
+        logits = data["x"] @ z
+        return (data["y"] * logits - jnp.logaddexp(0.0, logits)).sum() - 0.08 * (z @ z)
+
+    model = vicheck.from_log_density(log_density, np.zeros(60), data=data)
+    fit, reference = (
+        vicheck.fit(model, num_starts=1, num_draws=num_draws) for num_draws in (None, 1024)
+    )
+    assert fit.status is reference.status is FitStatus.CONVERGED
+    assert fit.elbo == pytest.approx(reference.elbo, abs=0.2)
+    assert fit.solution.num_evaluations < 100_000
+    np.testing.assert_allclose(fit.mean, reference.mean, atol=0.1 * reference.sd.min())

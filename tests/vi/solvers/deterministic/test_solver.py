@@ -214,7 +214,7 @@ def test_too_few_draws_allowed_is_a_status():
         ({"num_steps": 5}, TypeError, "num_steps.*deterministic.*are: tolerance"),
         ({"rank": 3}, ValueError, "rank goes with family='low_rank'"),
         ({"family": "low_rank", "rank": 9}, ValueError, "rank must lie between 1 and the 2"),
-        ({"seed": -1}, ValueError, "seed must be an integer from 0 on, got -1"),
+        ({"seed": -1}, ValueError, "seed must be an integer from 0 on or a JAX key, got -1"),
         ({"tolerance": 0.0}, ValueError, "tolerance must be positive, got 0.0"),
         ({"num_draws": 33}, ValueError, "num_draws must be a power of 2 from 32 on, got 33"),
         ({"max_draws": 32, "num_draws": 64}, ValueError, "max_draws must be at least num_draws"),

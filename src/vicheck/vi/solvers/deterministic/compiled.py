@@ -127,9 +127,7 @@ def _joined(parts: Sequence[Any], sizes: Sequence[int]) -> NDArray[Any]:
 def _excess(objective: Objective) -> Floats:
     """Return what `Family.correction` takes, zero where nothing is to be corrected."""
     count, dim = len(objective.lanes), objective.density.dim
-    if objective.hessian is None or not objective.chart.is_corrected:
-        return np.zeros((count, dim, dim))
-    return np.asarray(objective.hessian * (np.eye(dim) - objective.moments))
+    return np.zeros((count, dim, dim)) if objective.excess is None else objective.excess
 
 
 class Lane(NamedTuple):

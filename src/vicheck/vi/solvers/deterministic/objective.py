@@ -41,9 +41,12 @@ class Objective:
         self, density: Density, lanes: Lanes, chart: Chart, half: Floats, hessian: Floats | None
     ) -> None:
         self.density, self.lanes, self.chart = density, lanes, chart
-        self.half, self.hessian = half, hessian
-        if hessian is not None:
-            self.moments = np.swapaxes(half, 1, 2) @ half / half.shape[1]
+        self.half = half
+        self.excess: Floats | None = None
+        """What `Chart.correction` takes; None where there is nothing to correct."""
+        if hessian is not None and chart.is_corrected and hessian.any():
+            moments = np.swapaxes(half, 1, 2) @ half / half.shape[1]
+            self.excess = hessian * (np.eye(hessian.shape[-1]) - moments)
 
     @cached_property
     def noise(self) -> Floats:
@@ -67,10 +70,10 @@ class Objective:
                 part = half.shape[1] / num_rows
                 of_block = self._on(chart, steps, which, noise)
                 value, gradient = value + part * of_block[0], gradient + part * of_block[1]
-        if self.hessian is not None:
-            corrected = chart.correction(steps, self.hessian[which], self.moments[which])
-            if corrected is not None:
-                value, gradient = value + corrected[0], gradient + corrected[1]
+        if self.excess is not None:
+            excess = self.excess if everyone else self.excess[which]
+            added, slope = chart.correction(steps, excess)
+            value, gradient = value + added, gradient + slope
         return value, gradient
 
     def _on(

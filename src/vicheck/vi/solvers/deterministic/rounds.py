@@ -39,8 +39,9 @@ _LOOSE = 0.1
 """Gradient, in sds, that is small enough before the units are right."""
 _COARSE = 0.2
 """Gradient, in errors of the draws that are tolerated, that is small enough before the last."""
-_EVALUATIONS, _LONG = 40, 100
-"""Evaluations per round; more where the units cannot be recomputed from the curvature."""
+_FIRST, _EVALUATIONS, _LONG = 12, 40, 100
+"""Evaluations per round: few in the first, whose units are those of the start, and more where units
+cannot be recomputed from the curvature."""
 _NEAR = 1.0
 """After a step below this many sds the units of the gradient are still right."""
 _UNMOVED = 1e-3
@@ -74,10 +75,12 @@ def _tolerances(now: Progress, limits: Limits) -> Floats:
 def _trusted(hessian: Floats, now: Progress) -> Floats:
     """Return Hessians with zeros where q's scales are not those of a density so curved.
 
-    At the optimum of a quadratic density the curvature times the square of a scale is 1.
+    At the optimum of a quadratic density the curvature times the square of a scale is 1. And where
+    rounds got stuck, the density is not quadratic enough: what is taken away can outweigh it.
     """
     curvature = np.diagonal(hessian, axis1=1, axis2=2) * np.square(now.sd)
     agrees = (curvature > 1.0 / _AGREEING) & (curvature < _AGREEING)
+    agrees &= (now.num_retries == 0)[:, None]
     return np.where(agrees[:, :, None] & agrees[:, None, :], hessian, 0.0)
 
 
@@ -127,7 +130,9 @@ class Rounds:
             now = self._with_fresh_units(lanes, now)
             chart = self._chart(now)
             now = _placed(now, chart)
-            most = _EVALUATIONS if takes_directions(self.kind, self.dim) else _LONG
+            most = _LONG
+            if takes_directions(self.kind, self.dim):
+                most = _FIRST if (now.code == NEW).all() else _EVALUATIONS
             end = self._optimise(lanes, now, chart, limits, most)
             after = self._judged(now, chart, end, limits)
         near = np.abs(end.x).max(axis=1) < _NEAR
