@@ -141,12 +141,13 @@ def _median(target: Numbers, *path: str, of: str = "khat") -> float:
 def _draw(numbers: Numbers) -> Figure:
     figure, panels = new_figure(1, 3, 2.8)
     of_proposals, of_orders, of_weights = panels[0]
-    markers = "osD^v"
-    for target, marker in zip(numbers["targets"], markers, strict=False):
+    looks = zip(("vi", "psis", "is", "stan", "truth"), "osD^v", strict=True)
+    for target, (color, marker) in zip(numbers["targets"], looks, strict=False):
+        look = {"color": COLORS[color], "marker": marker, "linewidth": 0.8}
         khats = [_median(target, "proposals", name) for name in PROPOSALS]
-        of_proposals.plot(range(len(khats)), khats, marker=marker, label=target["title"])
+        of_proposals.plot(range(len(khats)), khats, label=target["title"], **look)
         khats = [_median(target, "orders", "t", label) for label in _ORDERS]
-        of_orders.plot(range(len(khats)), khats, marker=marker)
+        of_orders.plot(range(len(khats)), khats, **look)
     of_proposals.set_xticks(
         range(len(PROPOSALS)), ["normal", "t", "scaled t", "split n.", "split t"], rotation=40
     )

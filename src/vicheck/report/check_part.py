@@ -33,7 +33,7 @@ _PAIRS = (
     "weights are truncated, so that no draw hides the others; a larger dot was drawn more often."
 )
 
-_MOST_QUANTILES = 1000
+_MOST_QUANTILES = 200
 """Quantities whose quantiles are on a page, the worst first: each takes a sort of its draws."""
 
 _DRIFT = (
@@ -55,8 +55,8 @@ def check_part(check: Check, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
         "notes": [*check.notes, *_predictive(check)],
         "why": _why(check),
         "pictures": [_tail_picture(check), _growth_picture(check), _solver_picture(check)],
-        "table": moments_table(check.worst_first, 2 * most_bytes // 3),
-        "quantiles": quantiles_table(quantiles, len(check.names), most_bytes // 3),
+        "table": moments_table(check.worst_first, most_bytes),
+        "quantiles": quantiles_table(quantiles, len(check.names), most_bytes // 5),
         "others": _others(check),
         "chains": _chains(check),
         "pairs": [_pair_picture(pair) for pair in pairs],

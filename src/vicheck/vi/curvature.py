@@ -168,7 +168,7 @@ def climb_to_mode(
         max_evaluations=max_evaluations,
         longest=np.full(z.shape[1], _LONGEST),
         # Many climbs at once would spend more time on large matrices than on the density.
-        memory=no_memory(*z.shape, max_dense=_MANY),
+        memory=no_memory(len(z), z.shape[1], _MANY),
     )
     # Of a mode much narrower than the directions the gradient stays large in their units; there
     # the inverse Hessian that was learnt tells how little is left to gain.
