@@ -10,11 +10,13 @@ import pytest
 from vicheck import nuts
 from vicheck.adapters.log_density import from_log_density
 from vicheck.adapters.numpyro.models import from_numpyro
-from vicheck.errors import ModelError
+from vicheck.checking.run import check
+from vicheck.errors import ArgumentError, ModelError
 from vicheck.nuts import reference
 from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred, eight_schools_noncentred
 from vicheck.results.reference import Reference
 from vicheck.runtime.compiling import num_compiled
+from vicheck.vi.fitting import fit
 
 # By quadrature; the paper's priors.
 EXACT_MEANS = {
@@ -219,3 +221,19 @@ def test_arguments_that_are_refused_are_named(model, options, error, message):
     standard = from_log_density(lambda x: -(x**2), 0.0)
     with pytest.raises(error, match=message):
         reference(standard if model is None else model, **options)
+
+
+def test_starts_and_scales_come_from_a_fit(gaussian):
+    """Its sds of 0.1 to 5, and means up to 20, need next to no warm-up then."""
+    fitted = fit(gaussian)
+    sampled = reference(gaussian, num_draws=300, num_warmup=50, around=fitted, seed=1)
+    assert not sampled.caution
+    np.testing.assert_allclose(sampled.z.std(axis=(0, 1)), [0.1, 5.0, 1.0], rtol=0.2)
+    from_nothing = reference(gaussian, num_draws=300, num_warmup=50, seed=1)
+    assert sampled.num_gradients < from_nothing.num_gradients
+
+
+def test_around_a_check_without_all_parameters_is_refused(schools):
+    checked = check(fit(schools), num_draws=1000, quantities=["mu", "tau"], chains=False)
+    with pytest.raises(ArgumentError, match=r"around must have draws of every .* none of theta"):
+        reference(schools, num_draws=100, num_warmup=10, around=checked)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 from numpyro.infer.hmc import hmc
 
-from vicheck.errors import ArgumentError, ModelError, UnreliableWarning
+from vicheck.errors import ArgumentError, ModelError, NotConvergedWarning, UnreliableWarning
 from vicheck.model import Data, Model, Program, double_precision, is_finite, labels
 from vicheck.results.check import Check
 from vicheck.results.fit import Fit
@@ -165,8 +165,16 @@ def _taken_over(
         raise ArgumentError("around", "must be a fit or a check of the same model")
     with warnings.catch_warnings():  # it is NUTS that makes up for what is wrong with them
         warnings.simplefilter("ignore", UnreliableWarning)
+        warnings.simplefilter("ignore", NotConvergedWarning)
         drawn = _draws_around(around, max(_FOR_VARIANCES, len(starts)), seed)
     layout = [name for name, _ in model.program.layout]
+    absent = [name for name in layout if name not in drawn]
+    if absent:
+        raise ArgumentError(
+            "around",
+            f"must have draws of every parameter, but has none of {', '.join(absent)}: pass the "
+            "fit, or a check of it without quantities=",
+        )
     rows = range(len(drawn[layout[0]]))
     z = np.array([model.unconstrain({name: drawn[name][row] for name in layout}) for row in rows])
     with double_precision():

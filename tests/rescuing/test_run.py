@@ -157,6 +157,19 @@ def test_an_interrupted_rescue_returns_the_best_so_far(monkeypatch):
     assert "(interrupted)" in rescued.sentence
 
 
+@pytest.mark.slow
+def test_a_renyi_divergence_follows_correlations_when_asked_to():
+    rescued = vicheck.rescue(vicheck.fit(correlated(3)), remedies=["renyi"], **FEW)
+    assert list(rescued.trail["remedy"][rescued.trail["kept"]])[1:] == ["renyi"]
+    assert rescued.check.khat < 0.5
+    np.testing.assert_allclose(rescued.moments["sd"], 1.0, atol=0.05)
+
+
+def test_a_renyi_divergence_is_not_tried_in_many_dimensions():
+    rescued = vicheck.rescue(vicheck.fit(correlated(12)), remedies=["renyi"], **FEW)
+    assert "12 parameters are too many for Renyi" in rescued.trail["why"].iloc[1]
+
+
 def test_a_budget_of_zero_tries_nothing():
     rescued = vicheck.rescue(vicheck.fit(correlated(2)), budget=0, **FEW)
     assert len(rescued.attempts) == 1

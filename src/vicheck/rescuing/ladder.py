@@ -18,23 +18,26 @@ from vicheck.rescuing.proposals import (
     heavier,
     matched,
     mixed,
-    split,
     t_around,
 )
 from vicheck.rescuing.steering import Steering
 from vicheck.results.check import Check
+from vicheck.stats.renyi import fit_renyi
+from vicheck.stats.split_t import split_t
 from vicheck.stats.t_mixtures import TMixture
 from vicheck.vi.families.moments import covariance_of, mean_of
 from vicheck.vi.families.registry import richer_than
 from vicheck.vi.families.students import Students
 from vicheck.vi.fitting import fit
 
-__all__ = ["LADDER", "Patient", "Rung", "ordered"]
+__all__ = ["LADDER", "ON_REQUEST", "Patient", "Rung", "ordered"]
 
 Floats = NDArray[np.float64]
 
 _PLACE_DRAWS = 2000
 """Draws from which mean and covariance are taken where q itself is not known."""
+_MOST_RENYI = 10
+"""Parameters up to which a divergence that covers mass can be estimated (Dhaka et al. 2021)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +136,9 @@ def _heavier_tails(patient: Patient) -> Candidate | str:
     if isinstance(start, str):
         return start
     steering = Steering(patient.model, patient.seed)
-    return _proposed(patient, heavier(steering, start, split(steering, start)), adapted=False)
+    return _proposed(
+        patient, heavier(steering, start, split_t(steering.log_p, start)), adapted=False
+    )
 
 
 def _adapt(patient: Patient) -> Candidate | str:
@@ -143,7 +148,7 @@ def _adapt(patient: Patient) -> Candidate | str:
         return start
     steering = Steering(patient.model, patient.seed)
     moved, _ = matched(steering, start)
-    return _proposed(patient, heavier(steering, moved, split(steering, moved)))
+    return _proposed(patient, heavier(steering, moved, split_t(steering.log_p, moved)))
 
 
 def _mix(patient: Patient) -> Candidate | str:
@@ -153,6 +158,16 @@ def _mix(patient: Patient) -> Candidate | str:
         return start
     steering = Steering(patient.model, patient.seed)
     return _proposed(patient, mixed(steering, *matched(steering, start)))
+
+
+def _renyi(patient: Patient) -> Candidate | str:
+    """Take the t of least Renyi divergence, of an order that khat keeps finite."""
+    dim = patient.model.dim
+    if dim > _MOST_RENYI:
+        return f"{dim} parameters are too many for Renyi variational inference ({_MOST_RENYI})"
+    steering = Steering(patient.model, patient.seed)
+    found = fit_renyi(steering.log_p, t_around(*patient.place()), None, rng=steering.rng)
+    return _proposed(patient, found.q)
 
 
 def _bend(patient: Patient) -> Candidate | str:
@@ -230,3 +245,5 @@ LADDER: tuple[Rung, ...] = (
     Rung("mixture", frozenset(), _mix),
 )
 """In the order in which they are tried where no cause says otherwise."""
+ON_REQUEST: tuple[Rung, ...] = (Rung("renyi", frozenset(), _renyi),)
+"""Tried only where they are asked for by name: they were no better than those of the ladder."""

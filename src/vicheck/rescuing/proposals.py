@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.rescuing.steering import Look, Steering
+from vicheck.stats.renyi import log_mean_power
 from vicheck.stats.t_mixtures import TMixture, fit_t_mixture, matched_t, single_t
 
 __all__ = [
@@ -19,7 +20,6 @@ __all__ = [
     "mixed",
     "num_steering",
     "refitted",
-    "split",
     "t_around",
 ]
 
@@ -39,10 +39,6 @@ _ROUNDS = 8
 _PARTS = (2, 4, 8)
 _DEFENSIVE = 0.2
 """Part of a mixture that is one wide t, so that no ratio is large where the other parts end."""
-_REACHES = np.array([0.5, 1.0, 2.0, 3.0, 4.0])
-"""Sds at which the density is looked at along each axis (Geweke 1989)."""
-_NARROWEST, _LARGEST = 0.4, 4.0
-"""Factors by which one side of a split t may differ from the scale of q."""
 
 
 def num_steering(dim: int) -> int:
@@ -70,27 +66,14 @@ def heavier(steering: Steering, *around: TMixture) -> TMixture:
     candidates = [
         _stretched(each, stretch, df) for each in around for df in _DFS for stretch in _STRETCHES
     ]
-    return min(candidates, key=lambda candidate: max(_log_power(x, candidate) for x in looks))
 
+    def largest_power(candidate: TMixture) -> float:
+        return max(
+            log_mean_power(look.log_p, candidate.log_density(look.z), look.log_q, _ORDER)
+            for look in looks
+        )
 
-def split(steering: Steering, around: TMixture) -> TMixture:
-    """Return a t that is split along its axes, by the density along each of them.
-
-    The scale on one side is the largest at which a normal is as low as the density somewhere on
-    that side, for each distance that is looked at (Geweke 1989, equation 4).
-    """
-    loc, root = around.locs[0], around.roots[0]
-    dim = len(loc)
-    away = np.concatenate([_REACHES, -_REACHES])
-    steps = (away[:, None, None] * np.eye(dim)).reshape(-1, dim)
-    heights = steering.log_p(np.concatenate([loc[None], loc + steps @ root.T]))
-    drops = np.maximum(heights[0] - heights[1:], 1e-6).reshape(len(away), dim)
-    scales = np.abs(away)[:, None] / np.sqrt(2.0 * drops)
-    up, down = (
-        np.clip(side.max(axis=0), _NARROWEST, _LARGEST)
-        for side in (scales[: len(_REACHES)], scales[len(_REACHES) :])
-    )
-    return single_t(loc, root, float(around.dfs[0]), up, down)
+    return min(candidates, key=largest_power)
 
 
 def matched(steering: Steering, start: TMixture) -> tuple[TMixture, Look]:
@@ -138,14 +121,6 @@ def _stretched(around: TMixture, factor: float, df: float) -> TMixture:
     return TMixture(
         **(vars(around) | {"roots": factor * around.roots, "dfs": np.full_like(around.dfs, df)})
     )
-
-
-def _log_power(look: Look, candidate: TMixture) -> float:
-    """Return the log of E_q[(p / q)^a] by draws of another proposal, up to a constant."""
-    terms = _ORDER * look.log_p - look.log_q - (_ORDER - 1.0) * candidate.log_density(look.z)
-    top = terms.max()
-    with np.errstate(under="ignore"):
-        return float(top + np.log(np.exp(terms - top).mean()))
 
 
 def refitted(mixture: TMixture, z: Floats, weights: Floats) -> TMixture:

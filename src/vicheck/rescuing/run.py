@@ -15,7 +15,7 @@ from vicheck.model import Model
 from vicheck.quantities import Spec
 from vicheck.rescuing.budget import budget_for
 from vicheck.rescuing.candidate import NUM_DRAWS, NUM_SCREENED, Candidate, judged
-from vicheck.rescuing.ladder import LADDER, Patient, Rung, ordered
+from vicheck.rescuing.ladder import LADDER, ON_REQUEST, Patient, Rung, ordered
 from vicheck.rescuing.ranking import CLOSE, Meter, is_promising, khat_of
 from vicheck.rescuing.under_way import UnderWay
 from vicheck.results.check import Check
@@ -29,8 +29,8 @@ from vicheck.vi.fitting import fit
 
 __all__ = ["REMEDIES", "rescue"]
 
-REMEDIES = (*(rung.name for rung in LADDER), "mcmc")
-"""Names of all remedies."""
+REMEDIES = (*(rung.name for rung in LADDER), "mcmc", *(rung.name for rung in ON_REQUEST))
+"""Names of all remedies; those after "mcmc" are tried only if asked for."""
 
 
 @between_pieces()
@@ -158,14 +158,15 @@ def _begun(
 
 
 def _chosen(remedies: Sequence[str] | None) -> list[Rung | None]:
-    by_name: dict[str, Rung | None] = {rung.name: rung for rung in LADDER} | {"mcmc": None}
     if remedies is None:
-        return list(by_name.values())
+        return [*LADDER, None]
+    by_name: dict[str, Rung | None] = {rung.name: rung for rung in (*LADDER, *ON_REQUEST)}
+    by_name["mcmc"] = None
     if isinstance(remedies, str):
         raise ArgumentError("remedies", f"must be a list of names, got the string {remedies!r}")
     for name in remedies:
         if name not in by_name:
-            raise ArgumentError("remedies", f"must be of {', '.join(by_name)}, got {name!r}")
+            raise ArgumentError("remedies", f"must be of {', '.join(REMEDIES)}, got {name!r}")
     return [by_name[name] for name in remedies]
 
 
