@@ -1,5 +1,9 @@
 """The compiled code against plain NumPy, to rounding, on everything that columns can hold."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -181,3 +185,39 @@ def test_tails_of_mean_and_variance_are_found_in_one_pass(size):
         rows_compiled.select_products(each, centers, log_ratios, ratios, expected, codes)
         found = np.sort(tails[:, 2 * first : 2 * first + 2])
         np.testing.assert_allclose(found, np.sort(expected), rtol=1e-12)
+
+
+WITHIN_ARRAYS = """
+import numpy as np
+from vicheck.stats.products import khats_by_numpy, khats_of_moments, scaled_ratios
+from vicheck.stats.psis import default_tail_length
+
+rng = np.random.default_rng(3)
+for size in (200, 500, 1000, 2000, 4000, 9000):
+    values = rng.normal(size=(size, 4))
+    values[:, 1] = np.exp(values[:, 1])
+    values[:, 2] **= 3
+    values[: size // 2, 3] *= 50.0  # the largest come first
+    log_ratios = 0.5 * rng.standard_t(5, size=size)
+    weights = np.exp(log_ratios - log_ratios.max())
+    means = values.T @ weights / weights.sum()
+    variances = ((values - means) ** 2).T @ weights / weights.sum()
+    rows = np.ascontiguousarray(values.T)
+    length = default_tail_length(size)
+    found = khats_of_moments(rows, means, variances, log_ratios, scaled_ratios(log_ratios), length)
+    squares = (values - means) ** 2
+    for khats, of, center in zip(found, (values, squares), (means, variances)):
+        np.testing.assert_allclose(khats, khats_by_numpy(of, center, log_ratios, None), atol=1e-9)
+print("within")
+"""
+
+
+@pytest.mark.slow
+def test_compiled_code_stays_within_its_arrays(tmp_path):
+    """With few draws nearly all of a piece may be among the largest; compiled code cannot tell."""
+    environment = os.environ | {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", WITHIN_ARRAYS]
+    ended = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert ended.stdout == "within\n", ended.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import numpy as np
 from scipy.stats import gaussian_kde
 
 import vicheck
+from vicheck.errors import NotConvergedWarning
 from vicheck.paper.drawing import COLORS, new_figure
 from vicheck.paper.experiment import Claim, Experiment, Numbers, Outcome, Run, defined_values
 from vicheck.paper.leukemia import FEATURE, Leukemia, load_leukemia
@@ -130,12 +132,15 @@ def _curves(draws: Numbers) -> Numbers:
 def _one(model: vicheck.Model, seed: int, options: dict[str, Any]) -> Numbers:
     fit = vicheck.fit(model, seed=seed, **options)
     checked = vicheck.check(fit, num_draws=_DRAWS, quantities=["tau"], seed=seed, chains=False)
+    with warnings.catch_warnings():  # those that stop too early are what the figure is about
+        warnings.simplefilter("ignore", NotConvergedWarning)
+        draws = fit.sample(_SHOWN)
     return {
         "khat": checked.khat,
         "elbo": checked.divergences.elbo.value,
         "status": fit.status.name,
         "seconds": fit.seconds,
-        "draws": plotted(fit.sample(_SHOWN)),
+        "draws": plotted(draws),
     }
 
 

@@ -701,7 +701,7 @@ def select_moments(rows, means, variances, log_ratios, ratios, tails, certain):
         peak = max(peak, log_ratios[i])
         least_log = min(least_log, log_ratios[i])
     slack = 1e-9 + 1e-13 * abs(peak)
-    found = np.empty((4, size // 8))
+    found = np.empty((4, size // 8 + _PIECE))  # a piece is counted when it has been looked at
     counts = np.empty(4, np.int64)
     guesses = np.empty(4)
     stride = _stride(size)
