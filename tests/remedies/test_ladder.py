@@ -62,9 +62,9 @@ def names_of(steps):
 CASES = [
     # what is known of the fit, whether it is settled, what the line must hold
     (convergence(), True, 'family="full_rank"'),
-    (convergence(family="full_rank", richer=""), True, "vicheck.reference(model)"),
+    (convergence(family="full_rank", richer=""), True, "vicheck.rescue(fit)"),
     (convergence(richer="low_rank"), True, 'family="low_rank"'),
-    (convergence(family="low_rank", richer=""), True, "vicheck.reference(model)"),
+    (convergence(family="low_rank", richer=""), True, "vicheck.rescue(fit)"),
     (convergence(solver="stan_advi"), False, 'solver="deterministic"'),
     (convergence(solver="stan_advi", family="full_rank"), False, 'family="full_rank", solver='),
     (convergence(FitStatus.SAMPLING_ERROR), False, "max_draws=65536"),
@@ -93,9 +93,10 @@ def test_where_the_model_is_to_be_looked_at_there_is_no_line():
 @pytest.mark.parametrize(
     ("khat", "known", "findings", "names"),
     [
-        (1.2, convergence(), (), ["reparametrise", "richer-family", "mcmc"]),
-        (1.2, convergence(richer=""), (), ["reparametrise", "mcmc"]),
-        (0.6, convergence(), (), ["draw-more", "reparametrise", "richer-family", "mcmc"]),
+        (1.2, convergence(), (), ["reparametrise", "richer-family", "rescue", "mcmc"]),
+        (1.2, convergence(richer=""), (), ["reparametrise", "rescue", "mcmc"]),
+        (0.6, convergence(), (),
+         ["draw-more", "reparametrise", "richer-family", "rescue", "mcmc"]),
         (1.2, convergence(), ("gradient-not-zero",), ["converge"]),
         (0.6, convergence(), ("iterates-unsettled",), ["converge"]),
         (1.2, convergence(), ("mode-missed", "not-converged"), ["cover-modes"]),

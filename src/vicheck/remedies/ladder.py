@@ -10,6 +10,7 @@ from vicheck.remedies.draw_more import CountTies, DrawMore, FindInvalidRatios
 from vicheck.remedies.mcmc import CoverModes, Mcmc, McmcAfterCalibration
 from vicheck.remedies.remedy import Remedy
 from vicheck.remedies.reparametrise import Reparametrise, ReparametriseAndCalibrate
+from vicheck.remedies.rescue import LetRescue
 from vicheck.remedies.richer_family import RicherFamily, RicherFamilyForAll
 from vicheck.remedies.simulate import ListFailures, MoreDatasets
 from vicheck.remedies.situations import CalibrationSituation, CheckSituation
@@ -28,6 +29,7 @@ AFTER_CHECK: tuple[Remedy[CheckSituation], ...] = (
     DrawMore(),
     Reparametrise(),
     RicherFamily(),
+    LetRescue(),
     Mcmc(),
     UseWeights(),
     UseEstimates(),

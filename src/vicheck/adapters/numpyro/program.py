@@ -91,7 +91,9 @@ class NumpyroProgram(Program):
         by the sites where nothing is observed and, as it is for its parameters on the unconstrained
         scale, by the log density.
         """
-        if use == "simulate" and self.refusal is None:
+        # Without what is observed there is no log density.
+        complete = all(path[0] in data for path, _ in self.targets)
+        if use == "simulate" and self.refusal is None and complete:
             density = self.computation("log_density", data)
             return partial(self._sites_drawn_at, density), self.traces("log_density", data)[1]
         return (self._sites_at, self.traces(use, data)[1]) if use == "log_density" else None
