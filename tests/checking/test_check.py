@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import vicheck
-from vicheck.errors import InputFileError
+from vicheck.errors import InputFileError, UnreliableWarning
 from vicheck.paper import models
 
 REFERENCE = Path(__file__).parents[1] / "reference" / "eight_schools_stan.json"
@@ -144,7 +144,8 @@ def test_memory_is_bounded(noncentred, monkeypatch):
     assert part.moments.loc["mu", "psis_mean"] == pytest.approx(
         whole.moments.loc["mu", "psis_mean"], abs=0.5
     )
-    assert len(part.resample(10)["mu"]) == 10
+    with pytest.warns(UnreliableWarning, match="usable in part only"):  # with so few draws
+        assert len(part.resample(10)["mu"]) == 10
 
 
 def test_a_mode_that_khat_cannot_see_is_reported():
@@ -377,7 +378,7 @@ def test_draws_without_names_are_refused():
         ({"gain": np.ma.masked_equal([0.0, 9.0, 1.0], 9.0)}, np.zeros(3), TypeError, "gain must"),
         (np.zeros((3, 1)), np.ma.masked_equal([0.0, 9.0, 1.0], 9.0), TypeError, "log_p must not"),
         (np.zeros((3, 1)), np.zeros((3, 1)), ValueError, r"log_p must have shape \(S,\)"),
-        (np.zeros((3, 1)), "abc", TypeError, "log_p must be real numbers"),
+        (np.zeros((3, 1)), "abc", ValueError, "log_q must be the name of a column too"),
     ],
 )
 def test_arrays_that_are_refused_are_named(draws, log_p, error, message):

@@ -95,8 +95,9 @@ class CheckOutputs:
         from vicheck.checking.handing_over import resampled, warn_unless_reliable
 
         check = cast("Check", self)
+        drawn = resampled(check, num_draws, replace, seed)
         warn_unless_reliable(check, "the draws are resampled by weights that cannot be trusted")
-        return resampled(check, num_draws, replace, seed)
+        return drawn
 
     def to_arviz(
         self,
