@@ -32,7 +32,7 @@ def test_the_list_has_every_experiment():
     assert answer.returncode == 0, answer.stderr
     names = [line.split()[0] for line in answer.stdout.splitlines() if not line.startswith(" ")]
     assert names == ["invariance", *[f"fig{i}" for i in range(1, 7)], "figS1", "fig7", "fig8",
-                     "bimodal"]  # fmt: skip
+                     "bimodal", "tailored"]  # fmt: skip
 
 
 def test_a_full_run_beside_a_quick_one_is_refused(done):

@@ -56,7 +56,8 @@ Its arguments are read, by name, from the file given by --data. Without :name, t
 Or WHAT is a fit made elsewhere, to which the options for fitting do not apply:
   output.csv           output of Stan's ADVI, Pathfinder or Laplace
   fit.nc               ArviZ data with log_p and log_q in sample_stats
-  draws.csv            a table of draws, also .npz or .parquet, with columns log_p and log_q
+  draws.csv            a table of draws with columns log_p and log_q; also
+                       .npz or .parquet
 """
 
 _MORE = """
