@@ -18,7 +18,7 @@ def choose_quantile(
     """Choose an estimate of one quantile of each quantity.
 
     What may be used of the mean and of the sd may be used of a quantile, with two cautions for the
-    tails. Where the weights work, they must confirm the plain quantile too, to a tenth of an sd;
+    tails. Where the weights work, they must confirm the plain quantile too, to 0.08 sds;
     and a weighted quantile beyond which too few draws lie to know its error is no estimate.
 
     Parameters

@@ -36,7 +36,7 @@ class CheckOutputs:
         ``vi_q5`` is the quantile of q, ``psis_q5`` that by the smoothed weights, ``mcse_q5`` the
         Monte Carlo error of the latter and ``use_q5`` which of them may be used. That is what may
         be used of both mean and sd (``use`` in ``moments``), with two cautions: a plain quantile
-        that the weights move by more than 0.1 sds gives way to the weighted one, and a weighted
+        that the weights move by more than 0.08 sds gives way to the weighted one, and a weighted
         one beyond which too few draws lie has an infinite error and may not be used.
 
         Parameters
