@@ -252,6 +252,7 @@ def test_every_option_reaches_the_engine(files, engine):
         "num_datasets": 7,
         "quantities": ["a", "S[0, 1]", "b"],
         "family": "full_rank",
+        "rank": None,
         "solver": "stochastic",
         "posterior": True,
         "num_draws": 50,
