@@ -36,7 +36,7 @@ HEAD = """# Rescues, measured
 Written by `make bench-rescue` (`benchmarks/rescue.py`); do not edit.
 
 Default mean field, then `vicheck.rescue` with 900 seconds. khat before is that of 8000
-draws, and after that of 32,000 fresh ones. Errors are the largest of any quantity: of a mean in
+draws, or of 32,000 where few were promising, and after that of 32,000 fresh ones. Errors are the largest of any quantity: of a mean in
 posterior sds, of an sd as a log ratio, of a mean in Monte Carlo errors (its own and the
 reference's). *Gradients* are all that were evaluated: of the fit, remedies, checks, short chains
 and NUTS, where it came to that; *densities* are evaluations without a gradient, which cost about a
@@ -47,9 +47,6 @@ processor, with compiling.
 | problem | d | khat before | after | level | by | mean | sd | in MCSE \
 | gradients | densities | NUTS | s |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|"""
-
-EARLIER = """† Measured when short chains were run from every candidate that was judged, not only
-from those with a khat below 0.5: gradients may be fewer now."""
 
 
 def main() -> None:
@@ -249,13 +246,11 @@ def as_markdown(rows: dict[str, dict[str, Any]], missing: list[str]) -> str:
         of_nuts = row.get("nuts_gradients") or ""
         star = "\\*" if row.get("nuts_caution") else ""
         lines.append(
-            f"| {name}{'†' if row.get('earlier') else ''} "
+            f"| {name} "
             f"| {row['parameters']} | {row['khat_before']:.2f} | {row['khat_after']:.2f} "
             f"| {level} | {', '.join(row['by'])} | {' | '.join(errors)} | {row['gradients']} "
             f"| {row['densities']} | {of_nuts}{star} | {row['seconds']} |"
         )
-    if any(row.get("earlier") for row in rows.values()):
-        lines += ["", EARLIER]
     if missing:
         lines += ["", f"Not measured since rescues judge in stages: {'; '.join(missing)}."]
     return "\n".join(lines) + "\n"
