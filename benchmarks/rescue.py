@@ -38,7 +38,8 @@ Written by `make bench-rescue` (`benchmarks/rescue.py`); do not edit.
 Default mean field, then `vicheck.rescue` with 900 seconds. khat before is that of 8000
 draws, or of 32,000 where few were promising, and after that of 32,000 fresh ones.
 Errors are the largest of any quantity: of a mean in posterior sds, of an sd as a
-log ratio, of a mean in Monte Carlo errors (its own and the reference's). *Gradients* are all that were evaluated: of the fit, remedies, checks, short chains
+log ratio, of a mean in Monte Carlo errors (its own and the reference's).
+*Gradients* are all that were evaluated: of the fit, remedies, checks, short chains
 and NUTS, where it came to that; *densities* are evaluations without a gradient, which cost about a
 third. *NUTS* are gradients of NUTS from nothing, four chains of 1000 draws after 1000 steps of
 warm-up; a star where its R-hat, effective draws or divergences are not in order. Seconds are of the
