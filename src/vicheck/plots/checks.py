@@ -132,7 +132,7 @@ def solver(check: Check, *, ax: Axes | None = None) -> Figure:
         if (data.values > 0.0).any():
             log_scale(axes.yaxis)
         axes.set_xlabel("round of the solver")
-        axes.set_ylabel("largest gradient, in sds of q")
+        axes.set_ylabel("largest gradient (sds of q)")
         return figure
     later = data.values[len(data.steps) // 5 :]
     later = later[np.isfinite(later)]
