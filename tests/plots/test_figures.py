@@ -71,7 +71,7 @@ def test_notebooks_show_figures_without_pyplot(name, check, some):
 
 def test_signs_and_units_are_on_the_axes(check, some):
     assert "Pr_q(quantity < truth)" in plots.histograms(some).axes[0].get_xlabel()
-    assert "in sds of q" in plots.solver(check).axes[0].get_ylabel()
+    assert "sds of q" in plots.solver(check).axes[0].get_ylabel()
     of_elbo = with_trace(check, elbo=[-9e5, -4.0, -3.0])
     assert "nats (higher is better)" in plots.solver(of_elbo).axes[0].get_ylabel()
     assert "log10" in plots.tail(check).axes[0].get_ylabel()
