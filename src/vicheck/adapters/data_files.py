@@ -16,7 +16,7 @@ from vicheck.files.csv_reader import parse_csv, parse_number
 from vicheck.files.json_reader import parse_json
 from vicheck.files.numpy_reader import NPY_MAGIC, NpzFile
 
-__all__ = ["column_names", "read_data"]
+__all__ = ["column_names", "open_npz", "read_data"]
 
 
 def read_data(path: str | Path, columns: Sequence[str] | None = None) -> dict[str, Any]:
@@ -107,15 +107,20 @@ def _json_type(value: Any) -> str:
     return kinds.get(type(value), "a number")
 
 
-def _read_npz(content: bytes, name: str) -> dict[str, Any]:
+def open_npz(content: bytes, name: str) -> NpzFile:
+    """Return the arrays of an .npz file, to be read by their names."""
     if content.startswith(NPY_MAGIC):
         raise InputFileError(
             f"{name} holds one array without a name", hint="write it with numpy.savez"
         )
     try:
-        file = NpzFile(content)
+        return NpzFile(content)
     except UnreadableError as error:
         raise InputFileError(f"{name} is not a readable .npz file: it {error}") from None
+
+
+def _read_npz(content: bytes, name: str) -> dict[str, Any]:
+    file = open_npz(content, name)
     data = {}
     for key in file.names:
         try:

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from vicheck.adapters.data_files import open_npz
 from vicheck.draws import Draws
 from vicheck.errors import InputFileError, UnreadableError, require_extra
 from vicheck.files.csv_reader import CsvFile, parse_csv, parse_number
-from vicheck.files.numpy_reader import NPY_MAGIC, NpzFile, explained, most_expanded
+from vicheck.files.numpy_reader import NpzFile, explained, most_expanded
 
 __all__ = ["draws_of_table", "is_table", "read_draws"]
 
@@ -167,12 +168,8 @@ def _read_csv(content: bytes, name: str) -> dict[str, Any]:
 
 
 def _read_npz(content: bytes, name: str) -> dict[str, Any]:
-    if content.startswith(NPY_MAGIC):
-        raise InputFileError(
-            f"{name} holds one array without a name", hint="write it with numpy.savez"
-        )
+    file = open_npz(content, name)
     try:
-        file = NpzFile(content)
         return {key: file.read(key) for key in file.names}
     except UnreadableError as error:
         raise InputFileError(f"{name} is not a readable .npz file: it {error}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from vicheck.results.check import Check
     from vicheck.results.explanation import Explanation
 
-__all__ = ["Report", "Save", "answer", "command_line", "require_places", "why_lines"]
+__all__ = ["Report", "Save", "answer", "command_line", "require_places", "why_lines", "write_files"]
 
 Report = Annotated[
     str | None, typer.Option(metavar="FILE", help="Write a report, a page of HTML, to this file.")
@@ -66,12 +67,7 @@ def answer(
 ) -> NoReturn:
     """Write the files that were asked for, print the result and end with its exit status."""
     result = result.with_command(command_line())
-    for path, write_file in ((report, result.report), (save, result.save)):
-        if path is not None:
-            try:
-                write_file(path)
-            except OSError as error:
-                fail_to_write(path, error)
+    write_files((report, result.report), (save, result.save))
     if as_json:
         why = {} if explanation is None else {"explanation": explanation.to_dict()}
         write_json(result.to_dict() | why)
@@ -83,6 +79,16 @@ def answer(
             write(why_lines(explanation))
         write([Text(), Text(f"Report: {report}", no_wrap=True)] if report else [])
     raise typer.Exit(EXIT_CODES[result.verdict.level])
+
+
+def write_files(*files: tuple[str | None, Callable[[str], object]]) -> None:
+    """Write each file that was asked for by what writes it, or end with what went wrong."""
+    for path, write_file in files:
+        if path is not None:
+            try:
+                write_file(path)
+            except OSError as error:
+                fail_to_write(path, error)
 
 
 def why_lines(explanation: Explanation) -> list[Text | Paragraph]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 from rich.text import Text
 
-from vicheck.cli.answer import command_line, why_lines
-from vicheck.cli.failures import EXIT_CODES, fail_to_write
+from vicheck.cli.answer import command_line, why_lines, write_files
+from vicheck.cli.failures import EXIT_CODES
 from vicheck.cli.printing import COLORS, Paragraph, write, write_json
 
 if TYPE_CHECKING:
@@ -49,12 +49,7 @@ def answer_rescue(
 ) -> NoReturn:
     """Write the files that were asked for, print the rescue and end with its exit status."""
     rescued = rescued.with_command(command_line())
-    for path, write_file in ((report, rescued.report), (save, rescued.check.save)):
-        if path is not None:
-            try:
-                write_file(path)
-            except OSError as error:
-                fail_to_write(path, error)
+    write_files((report, rescued.report), (save, rescued.check.save))
     if as_json:
         why = {} if explanation is None else {"explanation": explanation.to_dict()}
         write_json(rescued.to_dict() | why)

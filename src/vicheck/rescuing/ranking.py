@@ -25,7 +25,7 @@ __all__ = [
 
 CLOSE = 0.5
 """khat below which weighted estimates have a finite variance (the paper, section 2)."""
-_LEVELS = {"none": 0, "unreliable": 0, "usable": 1, "good": 2}
+_USABLE = ("good", "usable")
 
 
 def is_enough(checked: Check) -> bool:
@@ -34,8 +34,8 @@ def is_enough(checked: Check) -> bool:
 
 
 def can_be_used(checked: Check) -> bool:
-    """Whether all estimates may be used, and short chains were run and have not contradicted."""
-    if checked.verdict.level not in ("good", "usable"):
+    """Whether all estimates may be used: chains, where they were run, do not contradict."""
+    if checked.verdict.level not in _USABLE:
         return False
     return bool((checked.moments["use"] != "neither").all())
 
@@ -59,7 +59,7 @@ def rank(checked: Check) -> tuple[float, ...]:
     if level == "good":
         khat = min(khat, CLOSE)
     usable = float(can_be_used(checked))
-    return usable, float(_LEVELS[level] > 0), round(recommended, 2), -round(khat, 2)
+    return usable, float(level in _USABLE), round(recommended, 2), -round(khat, 2)
 
 
 def largest_drift(checked: Check) -> tuple[str, float] | None:
