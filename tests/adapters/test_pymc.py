@@ -385,8 +385,23 @@ def test_a_check_of_pymcs_fit_knows_its_model_and_q(approximations, method):
     assert np.isfinite(some.values).all()
 
 
-def test_by_default_there_are_ten_thousand_draws(approximations):
-    assert vicheck.check(approximations["advi"]).psis.num_draws == 10_000
+def test_by_default_there_are_as_many_draws_as_for_fits_of_vicheck(approximations):
+    assert vicheck.check(approximations["advi"]).psis.num_draws == 100_000
+
+
+def test_right_fits_of_few_parameters_are_usable_by_default():
+    # With 10,000 draws the tail of such ratios is not Pareto yet.
+    y = np.random.default_rng(1).normal(2.0, 1.5, 40)
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0.0, 10.0)
+        sigma = pm.HalfNormal("sigma", 5.0)
+        pm.Normal("y", mu, sigma, observed=y)
+        approx = pm.MeanField()
+    optimum = vicheck.fit(vicheck.from_pymc(model)).q
+    values = {"mu": optimum.loc, "rho": np.log(np.expm1(np.exp(optimum.log_scale)))}
+    for shared in approx.params:
+        shared.set_value(np.asarray(values[shared.name]))
+    assert vicheck.check(approx).verdict.level == "good"
 
 
 # ---- pymc-extras

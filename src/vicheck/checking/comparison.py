@@ -134,8 +134,6 @@ def _checked(subject: Any, arguments: dict[str, Any], executor: Executor | None)
         return subject
     if isinstance(subject, Fit):
         return check(subject, executor=executor, **arguments)
-    if arguments.get("num_draws") != "auto":  # fits of other libraries have no budget otherwise
-        arguments = {name: value for name, value in arguments.items() if name != "budget"}
     return check(subject, **arguments)
 
 

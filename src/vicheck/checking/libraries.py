@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from vicheck.checking.elsewhere import check_approximation
+from vicheck.checking.enough import NumDraws, require_num_draws
 from vicheck.checking.run import check
 from vicheck.errors import require_count
 from vicheck.runtime.progress import Progress, showing
@@ -81,9 +83,10 @@ def check_pyro(
     model: Any,
     guide: Any,
     *args: Any,
-    num_draws: int = 10_000,
+    num_draws: NumDraws = None,
     quantities: Spec | None = None,
     seed: Seed = 0,
+    budget: float | None = None,
     progress: Progress = True,
     **kwargs: Any,
 ) -> Check:
@@ -96,22 +99,28 @@ def check_pyro(
     *args, **kwargs
         The arguments of model and guide, as they were given to ``svi.step``.
     num_draws
-        Draws from the guide.
+        Draws from the guide: as for `vicheck.check`, 100,000 unless they would take longer than
+        the budget.
     quantities
         As for `vicheck.check`: names, or functions of the parameters of one draw; by default every
         latent and every deterministic site.
     seed
         An integer or a JAX key; the same seed gives the same bits.
-    progress
+    budget, progress
         As for `vicheck.check`.
     """
     from vicheck.adapters.pyro.guides import draws_of_guide
 
-    require_count("num_draws", num_draws)
+    number, seconds = require_num_draws(num_draws, budget)
     seed = as_seed(seed)
     with showing(progress, "drawing from the guide"):
-        drawn = draws_of_guide(model, guide, args, kwargs, num_draws, seed)
-        return check(drawn, quantities=quantities)
+        return check_approximation(
+            lambda count: draws_of_guide(model, guide, args, kwargs, count, seed),
+            number,
+            seconds,
+            quantities=quantities,
+            seed=seed,
+        )
 
 
 def check_blackjax(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +13,8 @@ from numpy.typing import ArrayLike
 
 from vicheck.checking.arrays import draws_of_arrays, draws_of_columns
 from vicheck.checking.chained import Chains, require_chains
-from vicheck.checking.enough import (
-    BUDGET,
-    NumDraws,
-    draw_enough,
-    open_question,
-    require_num_draws,
-)
+from vicheck.checking.elsewhere import check_approximation
+from vicheck.checking.enough import BUDGET, NumDraws, require_num_draws
 from vicheck.checking.fitted import check_fit
 from vicheck.checking.given import check_given
 from vicheck.draws import Draws
@@ -67,12 +62,12 @@ def check(
         draws from anywhere with their log densities in columns ``log_p`` and ``log_q``, or under
         names like these (``lp``, ``lp__``); for others see `vicheck.check_draws`.
     num_draws
-        Draws from q: by default 100,000 for a fit of vicheck's own, and 10,000 for one of PyMC's.
-        ``"auto"`` begins with 1000 and doubles them until more can hardly change the level or the
-        column ``use``, at most to 128,000, or until the budget is used up; a note says which. The
-        default does the same where 100,000 draws would take longer than the budget. Memory stays
-        bounded: when quantities at all draws need more than 1 GiB, ``moments`` rest on the first
-        draws that fit, and khat on all of them. Not for draws that are there already.
+        Draws from q, 100,000 by default. ``"auto"`` begins with 1000 and doubles them until more
+        can hardly change the level or the column ``use``, at most to 128,000, or until the budget
+        is used up; a note says which. The default does the same where 100,000 draws would take
+        longer than the budget. Memory stays bounded: when quantities at all draws need more than
+        1 GiB, ``moments`` rest on the first draws that fit, and khat on all of them. Not for draws
+        that are there already.
     quantities
         What to report on: names as ArviZ prints them (``theta``, ``theta[0]``) and
         ``log_likelihood``; or a dictionary of functions, each from the dictionary of parameters of
@@ -228,28 +223,28 @@ def _check_elsewhere(
     """Check a fit of another library, or draws in a file."""
     from vicheck.adapters.sources import can_draw_from, draws_of
 
-    if num_draws != "auto" or not can_draw_from(what):  # which names what has no effect
-        if budget is not None:
-            refuse_unused({"budget": budget}, 'anything but num_draws="auto" and fits by vicheck')
-        number: Any = num_draws
-        draws = draws_of(what, number, seed)
-        return check_given(
-            draws, quantities, chains=chains, num_starts=num_starts, seed=seed or 0, budget=BUDGET
+    if can_draw_from(what):
+        number, seconds = require_num_draws(num_draws, budget)
+        return check_approximation(
+            lambda count: draws_of(what, count, seed),
+            number,
+            seconds,
+            quantities=quantities,
+            seed=seed or 0,
+            chains=chains,
+            num_starts=num_starts,
         )
-
-    def first(number: int, go_on: Callable[[int], bool] | None) -> Draws:
-        return draws_of(what, number, seed)
-
-    def open_in(draws: Draws) -> str:
-        checked = check_given(draws, quantities)
-        return open_question(checked.psis, checked.log_ratios, checked.values)
-
-    _, seconds = require_num_draws(num_draws, budget)
-    draws, notes = draw_enough(first, num_draws, seconds, open_in)
-    checked = check_given(
-        draws, quantities, chains=chains, num_starts=num_starts, seed=seed or 0, budget=seconds
+    if budget is not None:
+        refuse_unused({"budget": budget}, "draws that are there already")
+    given: Any = num_draws  # which names what has no effect
+    return check_given(
+        draws_of(what, given, seed),
+        quantities,
+        chains=chains,
+        num_starts=num_starts,
+        seed=seed or 0,
+        budget=BUDGET,
     )
-    return replace(checked, notes=(*checked.notes, *notes))
 
 
 def _with_truth(checked: Check, reference: Reference) -> Check:

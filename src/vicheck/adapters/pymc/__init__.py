@@ -86,7 +86,7 @@ def draws_of_approximation(
         ``pymc_extras.fit`` returned for ``"dadvi"`` or ``"laplace"``, or for ``"pathfinder"`` with
         ``importance_sampling=None`` and ``store_diagnostics=True``.
     num_draws
-        How many, 10,000 by default; not for Pathfinder, whose result holds its own draws.
+        How many, 100,000 by default; not for Pathfinder, whose result holds its own draws.
     seed
         The same seed gives the same bits; 0 by default. Not for Pathfinder.
 

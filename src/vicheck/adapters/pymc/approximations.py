@@ -26,7 +26,7 @@ __all__ = ["draws_of_group_approximation", "draws_of_result"]
 
 Floats = NDArray[np.float64]
 
-_NUM_DRAWS = 10_000
+_NUM_DRAWS = 100_000
 """Draws by default."""
 _MINIBATCHES = "Log densities are of all the data, whatever part of it each step of the fit saw."
 _NO_DENSITY = "which holds draws but neither log densities nor what they could be computed from"
