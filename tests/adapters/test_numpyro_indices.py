@@ -51,3 +51,14 @@ def test_indices_from_the_end_are_allowed():
 def test_other_indices_that_are_too_large_are_warned_of():
     with pytest.warns(UserWarning, match=r"index 7 \(county\) in an array of 4 entries"):
         vicheck.from_numpyro(grouped, np.where(GROUPS == 3, 7, GROUPS), 4, y=np.ones(12, int))
+
+
+@pytest.mark.parametrize("counts", [np.array([1, 2, 3, 3]), np.array([0, 3, 1, 2])])
+@pytest.mark.filterwarnings("error")
+def test_libraries_that_index_beyond_their_own_arrays_are_not_taken_for_the_data(counts):
+    def correlated(group, y=None):
+        factor = numpyro.sample("factor", dist.LKJCholesky(3, 2.0))
+        numpyro.sample("y", dist.Poisson(jnp.exp(factor[0].sum() + 0.0 * group)), obs=y)
+
+    vicheck.from_numpyro(correlated, np.arange(4), y=counts)
+    vicheck.from_numpyro(correlated, np.arange(1, 5), y=counts)
