@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 _LEAST_PART = 0.01
 """Of the mixture, for an optimum whose ELBO leaves it less: that is only a bound on its mass."""
 _LEAST_HITS = 20
-"""Draws of a full run that must fall where another optimum prevails, for khat to see it."""
+"""Effective draws, of a full run, that must know the mass of another optimum for khat to see it."""
 _MAX_FULL_RANK = 50
 """Up to this dimension modes beside a fit made elsewhere are fitted at full rank."""
 _POOLED_DRAWS = 20_000
@@ -84,7 +84,8 @@ def pooled_modes(
         mean, sd = _moments(weights, values)
         own = shares[:, 0]
         if weights_work:
-            own = _share_within_reach(shares, of_members[:, 0] - log_mixture[:kept])
+            to_fit = of_members[:, 0] - log_mixture[:kept]
+            own = _share_within_reach(shares, weights, to_fit)
         own_mean, own_sd = _moments(weights * own, values)
         shift = (mean - own_mean) / sd
         growth = np.log(sd / own_sd)
@@ -133,17 +134,20 @@ def weights_allow(smoothed: PsisResult) -> bool:
     return bool((smoothed.khat if fits is None else fits.high) < smoothed.threshold)
 
 
-def _share_within_reach(shares: Floats, log_ratio_to_fit: Floats) -> Floats:
+def _share_within_reach(shares: Floats, weights: Floats, log_ratio_to_fit: Floats) -> Floats:
     """Return how much of each draw the fit can know: its own part, and those of optima it overlaps.
 
-    Where others prevail, the fit has so many of its own draws: its density over the mixture's,
-    averaged over draws of the mixture.
+    Another optimum is overlapped when the fit's own draws, weighted, would know its mass: by their
+    effective number. To hit its outskirts is not enough, as it happens in many dimensions. With
+    draws of the mixture the second moment of these weights is a mean over them.
     """
     own = shares[:, 0].copy()
-    prevails = shares.argmax(axis=1)
-    density = np.exp(log_ratio_to_fit)
+    with np.errstate(over="ignore"):
+        mixture_over_fit = np.exp(-log_ratio_to_fit)
     for other in range(1, shares.shape[1]):
-        if np.mean(density * (prevails == other)) * FULL_RUN >= _LEAST_HITS:
+        part = weights * shares[:, other]
+        second_moment = len(part) * np.sum(np.square(part) * mixture_over_fit)
+        if np.square(part.sum()) * FULL_RUN >= _LEAST_HITS * second_moment:
             own += shares[:, other]
     return own
 
