@@ -48,6 +48,15 @@ def test_calls_of_libraries_and_sorting_are_not_put_into_one_piece():
     assert not can_be_in_one_piece(lowered(jnp.sort, allowed=True)[0])
 
 
+def test_where_it_is_not_allowed_another_function_may_be_called():
+    whole = lambda rows: jnp.exp(rows).sum(axis=(1, 2))  # noqa: E731
+    for allowed, marked in ((True, True), (False, False)):
+        with tracing(allowed=allowed):
+            code = jax.jit(lambda rows: in_one_piece(total, rows, otherwise=whole)).trace(POINTS)
+        text = code.lower().as_text()
+        assert ("xla_cpu_small_call" in text) == ("while" in text) == marked
+
+
 def plain(z, data):
     return -0.5 * ((z - data["shift"]) ** 2).sum()
 
@@ -67,6 +76,17 @@ def test_the_density_of_many_sets_of_data_is_right_either_way(log_density):
         value, gradient = of_one(POINTS[lane])
         np.testing.assert_allclose(values[lane], value, rtol=1e-12)
         np.testing.assert_allclose(gradients[lane], gradient, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("log_density", [plain, by_cholesky])
+def test_the_density_of_a_small_model_is_right_either_way(log_density):
+    model = vicheck.from_log_density(log_density, np.zeros(2), data={"shift": 1.0})
+    density = Density(model.program.snapshot(), model.data, {})
+    values, gradients = density(np.zeros(1, int), POINTS[:1])
+    of_one = jax.vmap(jax.value_and_grad(lambda z: log_density(z, {"shift": 1.0})))
+    value, gradient = of_one(POINTS[0])
+    np.testing.assert_allclose(values[0], value, rtol=1e-12)
+    np.testing.assert_allclose(gradients[0], gradient, rtol=1e-9, atol=1e-12)
 
 
 def test_code_that_xla_refuses_is_compiled_in_many_pieces(monkeypatch):

@@ -49,8 +49,8 @@ Chains = bool | int | None
 Found = tuple[ShortChains | None, tuple[str, ...]]
 """The chains, where any were run, and notes on why not."""
 
-_BLOCK = 2**22
-"""Numbers that are worked on at a time."""
+_BLOCK = 2**15
+"""Numbers that are worked on at a time: as many as a small cache holds, with what they become."""
 LEAST_CHAINS = 32
 """With fewer, nothing is known of errors."""
 ENOUGH_EFFECTIVE = 1000
@@ -331,20 +331,21 @@ def _summary(witness: _Witness, rows: Rows, weights: Floats | None, ends: Ends) 
 
 def _known(weights: Floats, values: Floats) -> Known:
     """Return weighted moments of draws and their errors; what has no weight counts for nothing."""
-    counts = weights > 0.0
-    weights = weights[counts] / weights.sum()
-    squared = np.square(weights)
-    width = max(1, _BLOCK // max(1, len(values)))
-    parts = []
-    for start in range(0, values.shape[1], width):
-        block = values[counts, start : start + width]
-        mean = weights @ block
-        squares = np.square(block - mean)
-        variance = weights @ squares
-        parts.append((
-            mean,
-            np.sqrt(squared @ squares),
-            variance,
-            np.sqrt(squared @ np.square(squares - variance)),
-        ))  # fmt: skip
-    return Known(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+    both = np.stack([weights, np.square(weights) / weights.sum()]) / weights.sum()
+    mean, _ = _summed(both, values, lambda block: block)
+    variance, of_mean = _summed(both, values, lambda block: np.square(block - mean))
+    _, of_variance = _summed(both, values, lambda block: (np.square(block - mean) - variance) ** 2)
+    return Known(mean, np.sqrt(of_mean), variance, np.sqrt(of_variance))
+
+
+def _summed(weights: Floats, values: Floats, of: Callable[[Floats], Floats]) -> Floats:
+    """Return sums over draws of some numbers of their values, for each row of weights."""
+    total = np.zeros((len(weights), values.shape[1]))
+    height = max(1, _BLOCK // max(1, values.shape[1]))
+    for start in range(0, len(values), height):
+        weight, block = weights[:, start : start + height], values[start : start + height]
+        counts = weight[0] > 0.0
+        if not counts.all():
+            weight, block = weight[:, counts], block[counts]
+        total += weight @ of(block)
+    return total

@@ -47,14 +47,17 @@ class Pieces:
 _NOW: ContextVar[Pieces | None] = ContextVar("vicheck_pieces", default=None)
 
 
-def in_one_piece(function: Callable[..., Any], *args: Any) -> Any:
+def in_one_piece(
+    function: Callable[..., Any], *args: Any, otherwise: Callable[..., Any] | None = None
+) -> Any:
     """Call a function, within what is compiled, so that it becomes one function of machine code.
 
-    It runs on one core, so it is not for large models.
+    It runs on one core, so it is not for large models. Where it cannot become one, ``otherwise`` is
+    called instead, if it is given.
     """
     pieces = _NOW.get()
     if pieces is None or not pieces.allowed:
-        return function(*args)
+        return (otherwise or function)(*args)
     pieces.used = True
 
     def unmarked(*inner: Any) -> Any:

@@ -65,8 +65,9 @@ def khats_further_out(
 
 def _of_side(deviations: Floats, log_ratios: Floats, threshold: float) -> float:
     """Return khat of the products above zero, or NaN where they have none."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log_size = np.where(deviations > 0.0, np.log(deviations) + log_ratios, -np.inf)
+    log_size = np.full(len(deviations), -np.inf)
+    above = np.flatnonzero(deviations > 0.0)
+    log_size[above] = np.log(deviations[above]) + log_ratios[above]
     result = psis_quietly(log_size, with_weights=False)
     if result.status is not PsisStatus.OK:
         return np.nan

@@ -213,7 +213,14 @@ def _evaluate(program: Program, z: Any, own: Data, shared: Data) -> tuple[jax.Ar
     if own:  # one after the other, which is compiled and runs faster: all fits into a small cache
         one_by_one = partial(lax.map, lambda unit: of_unit(*unit))
         return in_one_piece(one_by_one, (z, own))
-    values, gradients = of_unit(z.reshape(-1, z.shape[-1]), {})
+    rows, together = z.reshape(-1, z.shape[-1]), partial(of_unit, its_own={})
+    if size_of(program, shared) <= _WORK // _MOST_ROWS and len(rows) <= _MOST_ROWS:
+        # A point of so small a model is less work than to begin each of its operations.
+        each = jax.value_and_grad(program.log_density)
+        row_by_row = partial(lax.map, lambda row: each(row, shared))
+        values, gradients = in_one_piece(row_by_row, rows, otherwise=together)
+    else:
+        values, gradients = together(rows)
     return values.reshape(z.shape[:2]), gradients.reshape(z.shape)
 
 
