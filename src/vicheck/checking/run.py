@@ -203,8 +203,8 @@ def check_draws(
     >>> print(f"khat {checked.khat:.2f}, {checked.verdict.level}")
     khat 0.33, usable
     >>> print(checked.verdict)              # the weights help, but q itself is too narrow
-    The approximation is usable with its weights only: by plain draws the sd of x[0] is 1.3 times
-    too small, and khat says that the weights correct that.
+    The approximation is usable only with its weights: judged by plain draws, the sd of x[0] is 1.3
+    times too small, and khat says that the weights correct that.
     """
     if isinstance(log_p, str | None) or isinstance(log_q, str | None):
         return check(draws_of_columns(draws, log_p, log_q, names), quantities=quantities)

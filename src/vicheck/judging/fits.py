@@ -237,7 +237,7 @@ def _told_where(
     if search is None:
         known = "; other modes were not searched for"
     elif any(isinstance(each, SearchUnfinished) for each in modes):
-        known = "; little is known of other modes"
+        known = "; little is known about other modes"
     elif any(isinstance(each, NoOtherMode | OtherOptimum) for each in modes):
         that_matters = " that matters" * bool(search.num_others)
         known = f"; {search.num_starts} starts found no other mode{that_matters}"
