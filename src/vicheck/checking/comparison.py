@@ -115,7 +115,7 @@ def compare(
     drawn = [is_drawn_from(subject) for subject in subjects.values()]
     arguments: dict[str, Any] = {"num_draws": num_draws, "seed": seed, "budget": budget}
     if not any(drawn):
-        what = "draws that are there already, and no candidate can be drawn from"
+        what = "draws that already exist, and no candidate can be drawn from"
         refuse_unused(arguments | {"executor": executor}, what)
     if not any(isinstance(subject, Fit) for subject in subjects.values()):
         what = "fits that were made elsewhere, and no candidate is a model or a fit by vicheck"

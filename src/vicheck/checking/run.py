@@ -65,9 +65,9 @@ def check(
         Draws from q, 100,000 by default. ``"auto"`` begins with 1000 and doubles them until more
         can hardly change the level or the column ``use``, at most to 128,000, or until the budget
         is used up; a note says which. The default does the same where 100,000 draws would take
-        longer than the budget. Memory stays bounded: when quantities at all draws need more than
-        1 GiB, ``moments`` rest on the first draws that fit, and khat on all of them. Not for draws
-        that are there already.
+        longer than the budget. Memory stays bounded: when quantities at all draws need more than 1
+        GiB, ``moments`` rest on the first draws that fit, and khat on all of them. Not for draws
+        that already exist.
     quantities
         What to report on: names as ArviZ prints them (``theta``, ``theta[0]``) and
         ``log_likelihood``; or a dictionary of functions, each from the dictionary of parameters of
@@ -81,7 +81,7 @@ def check(
         of vicheck's own.
     seed
         An integer or a JAX key; the same seed gives the same bits. 0 by default. Not for draws
-        that are there already. An automatic number of draws gives the same bits as that number.
+        that already exist. An automatic number of draws gives the same bits as that number.
     budget
         Seconds that evaluating draws may take, where their number is not given; 120 by default.
         It counts from the end of the first chunk on, which is compiled: 1000 draws, or 125 where
@@ -150,7 +150,7 @@ def check(
     refuse_unused({"test_data": test_data}, "a fit that was made elsewhere")
     with showing(progress, "checking draws"):
         if isinstance(what, Draws):
-            refuse_unused(of_drawing, "draws that are there already")
+            refuse_unused(of_drawing, "draws that already exist")
             checked = check_given(
                 what, quantities, chains=chains, num_starts=num_starts, budget=seconds
             )
@@ -235,7 +235,7 @@ def _check_elsewhere(
             num_starts=num_starts,
         )
     if budget is not None:
-        refuse_unused({"budget": budget}, "draws that are there already")
+        refuse_unused({"budget": budget}, "draws that already exist")
     given: Any = num_draws  # which names what has no effect
     return check_given(
         draws_of(what, given, seed),

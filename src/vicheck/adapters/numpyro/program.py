@@ -194,7 +194,7 @@ class NumpyroProgram(Program):
                 raise ModelError(
                     f"the model draws {'.'.join(path)!r} with shape {np.shape(value)}, but has it "
                     f"with shape {np.shape(given)}",
-                    hint="give it to from_numpyro already",
+                    hint="give it to from_numpyro at once",
                 )
             fitting = value if given is None else value.reshape(np.shape(given))
             replaced = put(replaced, path, fitting)

@@ -41,8 +41,8 @@ def refuse_names(look: Look, targets: tuple[Target, ...], chosen: Iterable[str])
         sites = [each.site for each in targets if each.path == target.path]
         if len(sites) > 1:
             return Refusal(
-                f"{_name(target.path)} is observed at several sites, {' and '.join(sites)}, so no "
-                "draw of one of them can stand for it",
+                f"{_name(target.path)} is observed at several sites, {' and '.join(sites)}, so a "
+                "draw of one of them cannot stand for it",
                 "give each site an argument of its own",
             )
         if target.site not in look.sites:
@@ -77,8 +77,8 @@ def refuse_what_stays(
             )
         if path is not None:
             return Refusal(
-                f"site {name!r} observes {_name(path)}, which observed= leaves out: it would stay "
-                "as it is while parameters are drawn anew",
+                f"site {name!r} observes {_name(path)}, which observed= leaves out: it would "
+                "stay as it is while parameters are redrawn",
                 f"name {path[0]!r} in observed= too",
             )
         if sources:

@@ -147,12 +147,12 @@ def _kind(table: StanTable) -> tuple[str, str]:
         )
     if method == "optimize" or "Point Estimate" in table.comments:
         raise InputFileError(
-            f"{file} holds the result of an optimisation, a point and no draws",
+            f"{file} holds the result of an optimisation, a point and not draws",
             hint="run Stan's Laplace method at it, or ADVI or Pathfinder",
         )
     if _ADVI_DIAGNOSTICS in table.comments:
         raise InputFileError(
-            f"{file} is ADVI's diagnostic file, which holds the ELBO during the run",
+            f"{file} is ADVI's diagnostic file, which holds the ELBO along the run",
             hint="the draws are in the output file",
         )
     shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
@@ -261,7 +261,7 @@ def _rounding_notes(table: StanTable, kind: tuple[str, str]) -> list[str]:
     return [
         f"The file gives {table.digits} significant digits, too few for these log densities: "
         f"within their rounding khat goes from {khats.min():.2f} to {khats.max():.2f}. Write more "
-        "(CmdStan: output sig_figs=18)."
+        "digits (CmdStan: output sig_figs=18)."
     ]
 
 

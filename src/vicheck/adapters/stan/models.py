@@ -266,7 +266,7 @@ class _StanProgram(Program):
             raise ModelError(
                 f"simulator returned {', '.join(drawn) or 'nothing'}, of which nothing is data of "
                 "the program",
-                hint="let it return what is observed too, by name",
+                hint="let it also return what is observed, by name",
             )
         return built, names
 
