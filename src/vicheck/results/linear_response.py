@@ -39,11 +39,11 @@ class ResponseStatus(Enum):
 class LinearResponse:
     """Covariances of the posterior as a fit's optimum implies them, not as q has them.
 
-    Tilting the posterior by a factor ``exp(t g)`` moves the posterior mean of h, at first, by
-    ``t Cov(h, g)``. Linear response takes the same derivative of the mean of h under the best
+    Tilting the posterior by a factor ``exp(t g)`` moves the posterior mean of h, at first, by ``t
+    Cov(h, g)``. Linear response takes the same derivative of the mean of h under the best
     approximation: ``dE_q[h]/dm' H^-1 dE_q[g]/dm``, with m the parameters of q and H the Hessian of
-    the objective. All numbers are NaN unless ``status`` is OK, and a quantity is NaN that hardly
-    any draw changes with q, as a truth value does not.
+    the objective. All numbers are NaN unless ``status`` is OK. So is a quantity that does not
+    change with q at most draws, such as an indicator.
     """
 
     fit: Fit
@@ -95,9 +95,9 @@ class LinearResponse:
         return pd.Series(_root(np.diagonal(self.coordinate_covariance)), names, np.float64)
 
     def approximation(self) -> Family:
-        """Return the normal with q's mean and the covariance by linear response.
+        """Return the normal with q's mean and the covariance from linear response.
 
-        On the unconstrained scale, a member of the family ``"full_rank"``.
+        It is on the unconstrained scale, a member of the family ``"full_rank"``.
 
         Raises
         ------

@@ -22,8 +22,8 @@ even a mode that small would change an sd."""
 class ModeSearch(Record):
     """The search for modes of a posterior's density on the unconstrained scale.
 
-    A *mode* is where climbs of the density end. Rows of the arrays are modes: first those that the
-    approximation reaches, then the others, in each part the one of highest density first.
+    A *mode* is where climbs of the density end. The rows of the arrays are modes: first those that
+    the approximation reaches, then the others, each group in order of falling density.
     """
 
     starts: dict[str, int]

@@ -40,8 +40,8 @@ class PsisStatus(Enum):
 class PsisResult(Record):
     """Pareto smoothed importance sampling of one vector of log ratios, or of each in a batch.
 
-    For a batch of shape ``(..., S)`` each number that belongs to a vector is an array of shape
-    ``(...)``.
+    For a batch of shape ``(..., S)``, each number that belongs to one vector becomes an array of
+    shape ``(...)``.
     """
 
     khat: Any

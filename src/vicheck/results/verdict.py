@@ -48,7 +48,7 @@ class Answer(Record):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NextStep(Record):
-    """One thing to do next: its name, what it would do, and its line of Python."""
+    """One thing to do next: its name, what it does, and its line of Python."""
 
     name: str
     """Of the remedy in `vicheck.remedies`."""
@@ -91,12 +91,12 @@ class Verdict(Record):
 
     @property
     def code(self) -> str:
-        """The first of the next steps that is a line of Python; empty when none is."""
+        """The first line of Python among the next steps; empty if there is none."""
         return next((step.code for step in self.next_steps if step.code), "")
 
     @property
     def others(self) -> tuple[Finding, ...]:
-        """The findings beside the one whose sentence is the verdict's."""
+        """The findings other than the one whose sentence is the verdict's."""
         return tuple(finding for finding in self.findings if finding.code != self.decided_by)
 
     def __str__(self) -> str:

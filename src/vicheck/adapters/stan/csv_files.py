@@ -61,8 +61,8 @@ def read_stan_csv(paths: StrPath | Sequence[StrPath]) -> Draws:
     ----------
     paths
         The CSV file of one run, or a sequence that holds one: ``sample_file`` of rstan's ``vb``,
-        ``output file`` of CmdStan. Every run has an approximation of its own, so several are
-        checked one by one.
+        ``output file`` of CmdStan. Every run has an approximation of its own, so check several one
+        by one.
 
     Returns
     -------
@@ -79,11 +79,9 @@ def read_stan_csv(paths: StrPath | Sequence[StrPath]) -> Draws:
         If it holds something else, or draws whose ratios say nothing about the approximation:
         Pathfinder with several paths, or without ``lp__``; Laplace without the Jacobian.
 
-    Notes
-    -----
-    ADVI and Laplace leave the constants out of log q, and Laplace also those of ``~`` statements
-    out of log p. khat and the weights need none of them; the ELBO and the evidence do, so they are
-    unknown and ``unnormalized`` says why. Pathfinder writes both densities whole.
+    Notes ----- ADVI and Laplace leave the constants out of log q, and Laplace also those of ``~``
+    statements out of log p. khat and the weights need none of them; the ELBO and the evidence do,
+    so these are unknown and ``unnormalized`` says why. Pathfinder writes both densities in full.
     """
     path = _only(paths)
     return draws_of_stan_csv(Path(path).read_bytes(), os.fspath(path))
