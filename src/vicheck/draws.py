@@ -58,7 +58,7 @@ class Draws:
     status: FitStatus = FitStatus.UNKNOWN
     """How the fit ended, if its library says so; `vicheck.vsbc` counts it."""
     elbo_trace: Floats = field(default_factory=lambda: np.empty(0))
-    """Estimates of the ELBO as the fit went along, where they are known."""
+    """Estimates of the ELBO in the course of the fit, if they are known."""
     convergence: Convergence | None = None
     """What is known of the optimiser, where it could be tested."""
     model: Model | None = None

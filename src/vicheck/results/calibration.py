@@ -216,7 +216,7 @@ class Calibration:
     def merge(self, *others: Calibration) -> Self:
         """Join runs of the same model and settings on different datasets.
 
-        Datasets keep their numbers when these differ, and are numbered anew when they do not;
+        Datasets keep their numbers when these differ, and are renumbered when they do not;
         their seeds stay.
 
         Raises

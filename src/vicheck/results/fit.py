@@ -44,17 +44,17 @@ class Solution:
     """The solver's own estimate, NaN for a fit that has run away: on the draws it was fitted to, no
     number is too high. A check estimates it again from fresh draws."""
     num_evaluations: int
-    """How often the log density was evaluated, with its gradient or without."""
+    """Number of evaluations of the log density, with its gradient or without."""
     gradient_norm: float = np.nan
     """Largest entry of the gradient in units of standard deviations, on the solver's own draws."""
     sampling_error: float = np.nan
     """Largest error of a mean or log sd, in sds, that comes from the solver's finite draws."""
     num_draws: int = 0
-    """Draws in the objective: all of them, or in each step."""
+    """Draws in the objective: in all, or per step."""
     others: tuple[Optimum, ...] = ()
     """Optima at other modes, which the search has found."""
     search: ModeSearch | None = None
-    """How other modes were searched for; None where that was not done."""
+    """How other modes were searched for; None if they were not."""
     elbo_trace: Floats = field(default_factory=lambda: np.empty(0))
     """ELBO in the course of the optimisation."""
     gradient_trace: Floats = field(default_factory=lambda: np.empty(0))
@@ -79,13 +79,13 @@ class Fit:
     seed: int
     solution: Solution
     seconds: float
-    """Wall time, with compiling when the model was new."""
+    """Wall time, including compiling if the model was new."""
     options: dict[str, Any] = field(default_factory=dict)
-    """Options that were given, the rank and those of the solver."""
+    """Options that were given: the rank, and those of the solver."""
     computed: Hashable = None
     """What the model computed when it was fitted; None if unknown."""
     name: str = ""
-    """What it was called when it was fitted, if anything."""
+    """The title given when it was fitted, if any."""
 
     @property
     def q(self) -> Family:

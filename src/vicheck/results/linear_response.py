@@ -49,21 +49,21 @@ class LinearResponse:
     fit: Fit
     status: ResponseStatus
     names: tuple[str, ...]
-    """Of the quantities."""
+    """Names of the quantities."""
     derivatives: Floats
-    """Of the mean of each quantity by steps of q, in its sds, shape ``(Q, p)``."""
+    """Derivatives of the mean of each quantity by steps of q, in its sds, shape ``(Q, p)``."""
     responses: Floats
     """Steps of q in response to a tilt by each quantity: the derivatives times the inverse."""
     gradient: GradientTest
     """Whether q is an optimum, on fresh draws."""
     coordinate_covariance: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    """Of the unconstrained parameters; empty where the Hessian was too large to be factored."""
+    """Covariance of the unconstrained parameters; empty if the Hessian was too large to factor."""
     num_draws: int = 0
     """Fixed draws that the objective is averaged over."""
     num_evaluations: int = 0
-    """How often the density was evaluated with its gradient."""
+    """Number of evaluations of the density with its gradient."""
     num_iterations: int = 0
-    """Of conjugate gradients; 0 where the Hessian was factored."""
+    """Iterations of conjugate gradients; 0 if the Hessian was factored."""
 
     @property
     def sd(self) -> pd.Series:

@@ -56,7 +56,7 @@ class NumpyroProgram(Program):
     constrained: Layout = ()
     """Names and shapes of the parameters on their own scale."""
     redraws: bool = False
-    """Whether observed sites have to be drawn anew; otherwise the model draws what is None."""
+    """Whether observed sites have to be redrawn; otherwise the model draws what is None."""
     refusal: Refusal | None = None
     """Why data cannot be simulated."""
     stand_ins: tuple[tuple[str, str], ...] = ()

@@ -63,7 +63,7 @@ def refuse_names(look: Look, targets: tuple[Target, ...], chosen: Iterable[str])
 def refuse_what_stays(
     look: Look, where: Mapping[str, Path | None], targets: tuple[Target, ...]
 ) -> Refusal | None:
-    """Refuse data that would stay the same although the parameters are drawn anew."""
+    """Refuse data that would stay the same although the parameters are redrawn."""
     drawn = {target.site for target in targets}
     for name in look.observed:
         if name in drawn or not look.sources(name, "law", "density")[0]:
