@@ -46,12 +46,12 @@ class Calibration:
     """All of it, with dimensions ``dataset`` and ``quantity``. Its attributes are a readable copy
     of ``settings``."""
     settings: RunSettings
-    """What it was made of and how."""
+    """What was calibrated, and how."""
     seconds: float = np.nan
     """Wall time of the run. Neither this nor the command is saved: the same result gives the same
     bits."""
     command: str = ""
-    """The command line that made it."""
+    """The command line that made this calibration."""
 
     def __post_init__(self) -> None:
         require_variables(self.data)

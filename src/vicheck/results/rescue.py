@@ -26,21 +26,21 @@ class Attempt:
     """Its name; "none" for what the rescue began with."""
     khat_before: float
     khat_after: float = np.nan
-    """On fresh draws: a few, where these say that no more are worth it, and then there is no
-    ``level``. NaN where there is nothing to judge."""
+    """khat on fresh draws. If a few of them say that more are not worth it, there is no ``level``.
+    NaN if there is nothing to judge."""
     level: str = ""
     effective: float = np.nan
     """Effective draws for each draw."""
     drift: float = np.nan
     """Largest drift of a mean along short chains, in sds."""
     evaluations: int = 0
-    """Of the density, with a gradient or without, the judgement included."""
+    """Evaluations of the density, with a gradient or without, including those for judging."""
     gradients: int = 0
-    """Of these, how many with a gradient."""
+    """How many of these had a gradient."""
     seconds: float = 0.0
     kept: bool = False
     why: str = ""
-    """Why it was kept, or not, or not tried."""
+    """Why it was kept, rejected or not tried."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
