@@ -301,7 +301,7 @@ def _convergence(convergence: Convergence | None) -> list[Evidence]:
 
 
 def _rising(convergence: Convergence | None) -> list[Evidence]:
-    """Say that the run ended too early, which comes before all else: more would change all else."""
+    """Say that the run ended too early: a longer run would change all else."""
     if convergence is None or not convergence.elbo_rise_steps:
         return []
     known = convergence.elbo_rise, convergence.elbo_rise_steps, convergence.solver

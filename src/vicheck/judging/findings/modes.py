@@ -31,7 +31,7 @@ _REMEDY = {
 
 
 def _remedy(symmetry: str) -> str:
-    """Say how to make copies of a mode one, or nothing where they are no copies."""
+    """Say how to reduce copies of a mode to one; nothing if they are not copies."""
     return next((each for word, each in _REMEDY.items() if f"the {word} of" in symmetry), "")
 
 
