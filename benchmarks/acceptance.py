@@ -163,7 +163,7 @@ def write_schools(results: dict[str, Any]) -> list[str]:
     lines = [
         "## Eight schools, the paper's priors, deterministic mean field",
         "",
-        f"{SEEDS} seeds, each fit and check with its own, 100,000 draws.",
+        f"{SEEDS} seeds, one for each fit and its check, 100,000 draws.",
         "",
         "| parametrization | khat: least, quartiles, largest | ELBO | good / usable / unreliable |",
         "|---|---|---|---|",
@@ -189,7 +189,7 @@ def write_stan(results: dict[str, Any]) -> list[str]:
         "Eight schools, Stan's default settings, 60 seeds here and 60 with rstan 2.21.7 "
         "(`tests/reference/eight_schools_stan.json`); quartiles of khat and median iterations.",
         "",
-        "| parametrization | khat here | khat of Stan | iterations here | of Stan |",
+        "| parametrization | khat here | khat of Stan | iterations here | iterations of Stan |",
         "|---|---|---|---|---|",
     ]
     for name, row in results.items():

@@ -188,8 +188,8 @@ def large(options: Any) -> list[dict[str, Any]]:
 def as_markdown(results: dict[str, Any]) -> str:
     parts = [
         "# The engine, measured",
-        f"Made by `make bench-engine` on {results['cores']} cores; processor seconds unless "
-        "another unit is named. Machines differ and are noisy: read the ratios.",
+        f"Made by `make bench-engine` on {results['cores']} cores; in processor seconds unless "
+        "another unit is given. Machines differ and are noisy, so look at the ratios.",
     ]
     if "fresh" in results:
         parts += fresh_table(results["fresh"])
@@ -218,10 +218,10 @@ def fresh_table(rows: dict[str, Any]) -> list[str]:
         )
     ratio = rows["numpyro"]["all"] / rows["first"]["all"]
     return [
-        "## From nothing to an answer",
-        "The non-centred eight schools in a fresh process, imports apart; medians of three. "
-        "Numba's code for PSIS and moments is there from an earlier run: once after an "
-        "installation it takes another 8 s.",
+        "## From a fresh process to an answer",
+        "The non-centred eight schools in a fresh process, without the imports; medians of three. "
+        "Numba's code for PSIS and moments is already there from an earlier run; compiling "
+        "it takes another 8 s, once after installation.",
         "\n".join(lines),
         f"NumPyro takes {ratio:.1f} times as long as a first process of vicheck, and a second "
         f"process takes {rows['second']['all'] / rows['first']['all']:.2f} of the first.",
@@ -230,7 +230,7 @@ def fresh_table(rows: dict[str, Any]) -> list[str]:
 
 def gaussian_table(rows: list[dict[str, Any]]) -> list[str]:
     lines = [
-        "| parameters | status | KL(q, p) | evaluations until found, per parameter | and to show "
+        "| parameters | status | KL(q, p) | evaluations per parameter to find it | and to show "
         "it | seconds |",
         "|---|---|---|---|---|---|",
     ]
@@ -242,8 +242,8 @@ def gaussian_table(rows: list[dict[str, Any]]) -> list[str]:
         )
     return [
         "## Gaussian posteriors at full rank",
-        "Condition number 1e6, in random directions, with compiling. The last round has twice the "
-        "draws: it shows that there were enough.",
+        "Condition number 1e6, in random directions; seconds include compiling. The last round has "
+        "twice the draws and shows that there were enough.",
         "\n".join(lines),
     ]
 

@@ -333,8 +333,9 @@ def as_markdown(results: dict[str, Any]) -> str:
         "# Benchmarks of fits and checks",
         "",
         f"Written by `benchmarks/fit.py` (`make bench-fit`). {results['machine']}; {versions}.",
-        "Times are medians, warm, in milliseconds unless stated otherwise; compile time is apart.",
-        "The machine is shared and noisy: read ratios, and those only to a factor of 1.5 or so.",
+        "Times are medians in milliseconds unless stated otherwise, after a warm-up; compile time",
+        "is given separately. The machine is shared and noisy: compare ratios, and trust these",
+        "only to a factor of 1.5 or so.",
         "",
     ]
     for name, write in WRITERS.items():
@@ -344,8 +345,8 @@ def as_markdown(results: dict[str, Any]) -> str:
 
 
 _OLDER = (
-    "This table was measured before that search had 48 starts and before fits without it were",
-    "timed; they have changed since.",
+    "This table was measured before the search had 48 starts and before fits without it were",
+    "timed, so our numbers have changed since.",
 )
 
 
@@ -353,13 +354,14 @@ def write_peers(rows: list[dict[str, Any]]) -> list[str]:
     lines = [
         "## Time to the same ELBO",
         "",
-        "A peer's time is that of the first run, growing its steps up to 1e5, whose ELBO on fresh",
-        "draws is within 0.05 nats of ours; the fastest of one and ten draws per step. *As",
-        "documented* is Adam with a step of 0.01; *tuned* is one draw a step and the better of",
-        "two step sizes with a cosine schedule, which must know the number of steps beforehand. A",
-        "run is given up when its next doubling would last more than 20 s. Evaluations are points",
-        "at which the density and its gradient are computed: steps times draws of a peer, and all",
-        "that our fit does, with the search for other modes and without it.",
+        "A peer is run with more and more steps, up to 1e5; its time is that of the first run",
+        "whose ELBO on fresh draws is within 0.05 nats of ours, with one or ten draws per step,",
+        "whichever is faster. *As documented* is Adam with a step of 0.01; *tuned* is one draw",
+        "per step and the better of two step sizes with a cosine schedule, which must know the",
+        "number of steps beforehand. A peer is abandoned when the next doubling would take more",
+        "than 20 s. *evaluations* counts the points at which the density and its gradient are",
+        "computed: for a peer, steps times draws; for us, all that a fit does, with the search",
+        "for other modes and without it.",
         *(() if "seconds_without_search" in rows[0] else _OLDER),
         "",
         "| problem | who | time | ratio | evaluations | ELBO | khat | how |",
@@ -394,7 +396,7 @@ def write_peers(rows: list[dict[str, Any]]) -> list[str]:
 
 def write_documented(rows: list[dict[str, Any]]) -> list[str]:
     lines = [
-        "## Called as their documentation shows",
+        "## Called as in the documentation of each",
         "",
         "| problem | call | time | ratio | ELBO | khat |",
         "|---|---|---|---|---|---|",
@@ -432,13 +434,14 @@ def write_checking(results: dict[str, Any]) -> list[str]:
     lines = [
         "## What a check costs beyond the density",
         "",
-        "Processor time of all threads in ms, for the eight schools the median of 15 rounds.",
-        "`bare` evaluates the density at draws that are there already; `drawn` makes the normal",
-        "numbers for them first. `check` (with `chains=False`) does both and adds the density",
-        "of q, PSIS, khat's growth, the gradient test and every quantity. The table of moments,",
-        "with a khat for the mean and one for the sd of each, is computed when first asked for,",
-        "and so is the verdict that it goes by: `check and moments` has both. `with chains`",
-        "adds the short chains of a default check. Ratios to `bare` and to `drawn`.",
+        "Processor time of all threads in ms; for the eight schools, the median of 15 rounds.",
+        "*bare* evaluates the density at draws that exist already; *drawn* generates the normal",
+        "numbers for them first. *check* (with `chains=False`) does both and adds the density of",
+        "q, PSIS, the growth of khat, the gradient test and every quantity. The table of moments,",
+        "with a khat for the mean and one for the sd of each quantity, is computed when first",
+        "asked for, and so is the verdict on which it depends: *check and moments* includes both.",
+        "*with chains* adds the short chains of a default check. The ratios are to *bare* and to",
+        "*drawn*.",
         "",
         "| problem | quantities | draws | bare | drawn | table alone | ratios | check | ratios | "
         "check and moments | ratios | with chains | ratios |",
@@ -453,10 +456,10 @@ def write_checking(results: dict[str, Any]) -> list[str]:
         lines.append(f"| {' | '.join(map(str, cells))} |")
     lines += [
         "",
-        "The table of moments alone, for normal quantities and as many draws as are kept of 1e5;",
-        "processor time in ms, of both cores together.",
-        "*One pass* sums all values once: no code can be faster. *NumPy* computes the same means,",
-        "sds, errors and khats by the plain functions that the tests compare with.",
+        "The table of moments alone, for normal quantities and as many of 1e5 draws as are kept;",
+        "processor time in ms, of both cores together. *one pass* sums all values once, which is",
+        "a lower limit for any code. *NumPy* computes the same means, sds, errors and khats by",
+        "the plain functions that the tests compare with.",
         "",
         "| quantities | draws | values, GiB | one pass | moments | NumPy | ratio |",
         "|---|---|---|---|---|---|---|",

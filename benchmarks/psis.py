@@ -209,15 +209,15 @@ def as_markdown(results: dict[str, Any]) -> str:
         "# Benchmarks",
         "",
         "Written by `make bench` (`benchmarks/psis.py`); do not edit. Medians over rounds in which",
-        "all take turns, after a warm-up. *times* are ratios within a round: how often the peer's",
-        "time holds ours. khat error is the largest distance from the plain NumPy version, which",
-        "the tests hold to the R package loo to 1e-9.",
+        "all take turns, after a warm-up. *times* is the peer's time divided by ours in the same",
+        "round. The khat error is the largest distance from the plain NumPy version, which in the",
+        "tests agrees with the R package loo to 1e-9.",
         "",
         f"{results['machine']}; {versions}.",
         "",
         "## PSIS of normal log ratios",
         "",
-        "ArviZ is `psislw`, in a loop for batches; NumPyro estimates khat alone.",
+        "ArviZ is `psislw`, called in a loop for batches; NumPyro estimates khat only.",
         "",
     ]
     lines += table(
@@ -237,7 +237,7 @@ def as_markdown(results: dict[str, Any]) -> str:
             for row in results["speed"]
         ],
     )
-    lines += ["", "Targets of the project, and what was measured:", ""]
+    lines += ["", "The targets of the project, and what was measured:", ""]
     lines += [f"- {line}" for line in target_lines(results["speed"])]
     lines += [
         "",
@@ -254,16 +254,16 @@ def as_markdown(results: dict[str, Any]) -> str:
             for dtype, used in results["memory"].items()
         ],
     )
-    lines += ["", "## Start", ""]
+    lines += ["", "## Start-up", ""]
     lines += table(
         ["step", "seconds"],
         [[name, f"{seconds:.2f}"] for name, seconds in results["start"].items()],
     )
     lines += [
         "",
-        "Vectors of up to 4096 draws need no compiled code, nor do batches of them with up to",
-        "65,536 numbers. The first longer one after an installation compiles it once; later",
-        "processes load it.",
+        "Vectors of up to 4096 draws need no compiled code, nor do batches of such vectors with",
+        "up to 65,536 numbers in all. The first larger input after installation compiles it once;",
+        "later processes load it.",
         "",
     ]
     return "\n".join(lines)

@@ -35,15 +35,15 @@ HEAD = """# Rescues, measured
 
 Written by `make bench-rescue` (`benchmarks/rescue.py`); do not edit.
 
-Default mean field, then `vicheck.rescue` with 900 seconds. khat before is that of 8000
-draws, or of 32,000 where few were promising, and after that of 32,000 fresh ones.
-Errors are the largest of any quantity: of a mean in posterior sds, of an sd as a
-log ratio, of a mean in Monte Carlo errors (its own and the reference's).
-*Gradients* are all that were evaluated: of the fit, remedies, checks, short chains
-and NUTS, where it came to that; *densities* are evaluations without a gradient, which cost about a
-third. *NUTS* are gradients of NUTS from nothing, four chains of 1000 draws after 1000 steps of
-warm-up; a star where its R-hat, effective draws or divergences are not in order. Seconds are of the
-processor, with compiling.
+Each problem is fitted by the default mean field and then rescued with a budget of 900 seconds.
+khat before is from 8000 draws, or from 32,000 where the 8000 were promising; khat after is from
+32,000 fresh ones. The errors are the largest of any quantity: of a mean in posterior sds, of an sd
+as a log ratio, and of a mean in Monte Carlo errors (its own and the reference's). *gradients*
+counts all that were evaluated, in the fit, remedies, checks, short chains and, where it was run,
+NUTS; *densities* counts evaluations without a gradient, which cost about a third as much. *NUTS*
+is the number of gradients of NUTS run from scratch, four chains of 1000 draws after 1000 steps of
+warm-up, with a star where its R-hat, effective draws or divergences are not in order. *s* is
+processor seconds, including compiling.
 
 | problem | d | khat before | after | level | by | mean | sd | in MCSE \
 | gradients | densities | NUTS | s |

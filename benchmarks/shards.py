@@ -116,9 +116,9 @@ convergence | {seconds["check"]:.0f} s |
 {" and ".join(f"{each:.0f} MB" for each in workers)} |
 | together, if all peaks had come at once | {together / 1e3:.1f} GB |
 
-Files held float32, half of that size, and each block of rows was converted; they were mapped into
-memory, and count as memory of the workers. There were {found["cores"]} cores, shared with other
-work (load average {found["load"]:.0f}): the time of processors says more than the clock.
+The files held float32, so half of that size, and each block of rows was converted. They were
+mapped into memory, and count as memory of the workers. There were {found["cores"]} cores, shared
+with other work (load average {found["load"]:.0f}), so processor time says more than the clock.
 """
 
 

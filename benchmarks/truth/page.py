@@ -13,40 +13,43 @@ INTRODUCTION = """\
 
 Written by `make truth` (`benchmarks/truth/`); do not edit.
 
-Every answer of the verdict is held against posteriors whose means and sds are known. A mean is
-**wrong** when it is off by more than 0.1 posterior sds, an sd when it is off by more than 10%,
-beyond three Monte Carlo errors (its own and the reference's, at most 0.2 in all); it is **right**
-when it is within these limits. `good` promises that q's own numbers may be used, `usable` that the
-weighted ones may: each is a **false assurance** when one mean or sd among them is wrong. A **false
-alarm** refuses what is right. Far modes are posteriors with a mode that no draw of a q at another
-one can see; what the search misses there is a known limit, and listed like everything else."""
+Every verdict is compared with posteriors whose means and sds are known. A mean is **wrong**
+when it is off by more than 0.1 posterior sds, and an sd when it is off by more than 10%, each
+after allowing for three Monte Carlo errors (its own and the reference's, at most 0.2 in all);
+otherwise it is **right**. `good` promises that q's own numbers may be used, `usable` that the
+weighted ones may: either is a **false assurance** when one of these means or sds is wrong. A
+**false alarm** rejects what is right. *Far modes* are posteriors with a mode that no draw from
+a q at another mode can see; what the search misses there is a known limitation, and listed like
+everything else."""
 
 PICTURE = """\
 ![Largest error of the means of each fit, by VI and by PSIS, against khat](pictures/truth.png)
 
-Each point is a fit. The error is that of its worst mean, in posterior sds; the dashed lines are at
-0.1 and at khat 0.7."""
+Each point is a fit, and its error that of the worst mean, in posterior sds. The dashed lines
+mark an error of 0.1 and a khat of 0.7."""
 
 WITNESSES = """\
-All fits of the last run. *Passed* are means and sds that the witness lets pass, *wrong* the share
-of these that is wrong, *refused* the share of VI's right ones that it does not pass."""
+All fits of the last run. *Passed* counts the means and sds that the witness accepts; *wrong* is
+the share of these that are wrong, and *refused* the share of VI's right ones that it does not
+accept."""
 
 COVERAGE = """\
-How often 95% intervals (1.96 standard errors) hold the exact value, where khat is below the
-threshold; far modes and reference draws apart. Each fit counts once."""
+How often 95% intervals (1.96 standard errors) contain the exact value where khat is below the
+threshold, without far modes and without posteriors known only from reference draws. Each fit
+counts once."""
 
 COST = """\
-Medians, two problems at a time on two cores; code that an earlier case or run has compiled is not
-compiled again."""
+Medians, with two problems run at a time on two cores. Code that an earlier case or run has
+compiled is not compiled again."""
 
 ASSURANCES = """\
-In brackets how many fits. The worst mean and sd are those that were recommended by name
-(`use_mean`, `use_sd`) and wrong: errors of means in posterior sds, sds as multiples of the true
-one."""
+The number of fits is in brackets. The worst mean and sd are among those that were recommended
+by name (`use_mean`, `use_sd`) and wrong: errors of means are in posterior sds, and sds are
+multiples of the true one."""
 
 PROBLEMS = """\
-Levels are those of all families, solvers and seeds together. *Wrong* counts recommended means and
-sds, *alarms* right ones of VI that are called `neither`."""
+Levels are counted over all families, solvers and seeds. *Wrong* counts recommended means and
+sds that are wrong, *alarms* right ones of VI that are called `neither`."""
 
 LABELS = ("before", "now")
 
@@ -58,7 +61,7 @@ def as_markdown(results: dict[str, Scores]) -> str:
     parts = [INTRODUCTION, _about(runs, last)]
     parts += ["## The table", _headline(runs)]
     parts += ["## The picture", PICTURE, _khat_table(last)]
-    parts += ["## What each witness alone would have said", WITNESSES, _witness_table(last)]
+    parts += ["## What each witness would have said alone", WITNESSES, _witness_table(last)]
     parts += ["## Stated errors", COVERAGE, _coverage_table(last)]
     parts += ["## Cost", COST, _cost_table(last)]
     parts += ["## Every false assurance", ASSURANCES, _assurances(last)]
@@ -82,16 +85,16 @@ def _about(runs: dict[str, Scores], last: Scores) -> str:
 HEADLINE = (
     ("fits called `good`", "", lambda s: str(s["all"]["levels"]["good"]["said"])),
     ("... falsely", "", lambda s: _false(s["all"], "good")),
-    ("... falsely, far modes apart", "0", lambda s: _false(s["without_far_modes"], "good")),
+    ("... falsely, without far modes", "0", lambda s: _false(s["without_far_modes"], "good")),
     ("... with a wrong mean", "0", lambda s: _false(s["without_far_modes"], "good", "false_means")),
     ("fits called `usable`", "", lambda s: str(s["all"]["levels"]["usable"]["said"])),
     ("... falsely", "", lambda s: _false(s["all"], "usable")),
-    ("... falsely, far modes apart", "1%", lambda s: _false(s["without_far_modes"], "usable")),
+    ("... falsely, without far modes", "1%", lambda s: _false(s["without_far_modes"], "usable")),
     ("recommended means that are wrong", "", lambda s: _wrong(s["all"], "means")),
-    ("... far modes apart", "1%", lambda s: _wrong(s["without_far_modes"], "means")),
+    ("... without far modes", "1%", lambda s: _wrong(s["without_far_modes"], "means")),
     ("... on the held-out half", "", lambda s: _wrong(s["held_out"], "means")),
     ("recommended sds that are wrong", "", lambda s: _wrong(s["all"], "sds")),
-    ("... far modes apart", "3%", lambda s: _wrong(s["without_far_modes"], "sds")),
+    ("... without far modes", "3%", lambda s: _wrong(s["without_far_modes"], "sds")),
     ("... on the held-out half", "", lambda s: _wrong(s["held_out"], "sds")),
     ("right means called `neither`", "10%", lambda s: _refused(s["all"], "means")),
     ("right sds called `neither`", "20%", lambda s: _refused(s["all"], "sds")),
@@ -100,10 +103,14 @@ HEADLINE = (
         "",
         lambda s: _share(s["all"]["all_right_refused"], s["all"]["all_right"]),
     ),
-    ("95% intervals of means hold, khat below 0.5", "92 to 98%", lambda s: _held(s, 0, "means")),
+    (
+        "95% intervals of means contain the truth, khat below 0.5",
+        "92 to 98%",
+        lambda s: _held(s, 0, "means"),
+    ),
     ("... khat from 0.5 to the threshold", "92 to 98%", lambda s: _held(s, 1, "means")),
     (
-        "95% intervals of log evidence hold, khat below 0.5",
+        "95% intervals of log evidence contain the truth, khat below 0.5",
         "",
         lambda s: _held(s, 0, "log_evidence"),
     ),

@@ -1,11 +1,11 @@
 """Short chains: a few HMC steps of many chains that start at draws of q, all in one batch.
 
 If q is the posterior, chains that leave its posterior alone leave its draws as they were, on
-average. If not, they move towards the posterior, and how far they have come in a few steps is a
-lower bound of how far q is off, with a sign, quantity by quantity (after Wang, Kasprzak and
-Huggins, 2023). It needs no ratios, so it works in high dimension, where khat is high for every q.
-Chains do not pass between modes either: what q never visits they will not see. Everything is
-NumPy on the host but the density and its gradient.
+average. If not, they move towards the posterior, and how far they move in a few steps is a lower
+bound on how far off q is, with a sign, quantity by quantity (after Wang, Kasprzak and Huggins,
+2023). It needs no ratios, so it works in high dimension, where khat is high for every q. Chains do
+not pass between modes either: what q never visits they will not see. Everything is NumPy on the
+host but the density and its gradient.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ def run_chains(
     """Run one chain from each start.
 
     The step size is adapted once, on chains that start at the same points and are thrown away, and
-    stays as it is. All chains take the same number of leapfrog steps, at random anew for
+    stays as it is. All chains take the same number of leapfrog steps, newly drawn at random for
     each step of the chain; the lengths of these differ from chain to chain.
 
     Parameters

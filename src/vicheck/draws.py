@@ -26,7 +26,7 @@ _NOT_REAL = "cSUMm"
 
 
 class Approximation(abc.ABC):
-    """A q that another library has made: something that more draws can be had from."""
+    """A q made by another library, from which more draws can be had."""
 
     @abc.abstractmethod
     def draws(self, num_draws: int, seed: int = 0) -> Draws:
@@ -39,7 +39,7 @@ class Approximation(abc.ABC):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Draws:
-    """Draws from an approximation that was made elsewhere; what `vicheck.check` takes."""
+    """Draws from an approximation made elsewhere, for `vicheck.check`."""
 
     values: Mapping[str, Floats]
     """Named draws, shape ``(S, ...)``, on the parameters' own scale. There may be fewer of them
@@ -49,22 +49,22 @@ class Draws:
     log_q: Floats
     """Log density of the approximation at the same draws, on the same scale."""
     title: str = ""
-    """What was fitted, in a line."""
+    """What was fitted, in one line."""
     notes: tuple[str, ...] = ()
-    """Sentences to read the numbers with."""
+    """Sentences to bear in mind when reading the numbers."""
     unnormalized: str = ""
-    """Why ``log_q`` lacks its constant, where it does: khat and the weights need none, but the ELBO
+    """Why ``log_q`` lacks its constant, if it does: khat and the weights need none, but the ELBO
     and the evidence do."""
     status: FitStatus = FitStatus.UNKNOWN
     """How the fit ended, if its library says so; `vicheck.vsbc` counts it."""
     elbo_trace: Floats = field(default_factory=lambda: np.empty(0))
-    """Estimates of the ELBO as the fit went along, where they are known."""
+    """Estimates of the ELBO in the course of the fit, if they are known."""
     convergence: Convergence | None = None
-    """What is known of the optimiser, where it could be tested."""
+    """What is known about the optimiser, if it could be tested."""
     model: Model | None = None
-    """The model with its data, where the library's own could be read."""
+    """The model with its data, if the library's model could be read."""
     q: Approximation | None = None
-    """What the draws come from, where more of them can be had."""
+    """What the draws come from, if more can be drawn."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.values, Mapping):

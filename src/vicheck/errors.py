@@ -54,30 +54,30 @@ class UndefinedKhatWarning(UserWarning):
 
 
 class OtherMachineWarning(UserWarning):
-    """A run goes on on another kind of machine: equal up to rounding, not to the last bit."""
+    """A run is continued on another kind of machine: results agree only up to rounding."""
 
 
 class CacheWarning(UserWarning):
-    """Compiled code cannot be kept, and is made again each time; the message says what to do."""
+    """Compiled code cannot be kept, so it is compiled each time; the message says what to do."""
 
 
 class LostWorkerWarning(UserWarning):
-    """An executor has lost workers; what they were computing was computed again, the same."""
+    """An executor has lost workers; what they were computing was computed again."""
 
 
 class UnreliableWarning(UserWarning):
-    """Estimates or draws are taken out of a check whose verdict says not to rely on them."""
+    """Estimates or draws are taken from a check whose verdict says not to rely on them."""
 
 
 class NotConvergedWarning(UnreliableWarning):
-    """The same, where it is the optimiser that has not found its optimum."""
+    """The same, if the reason is that the optimiser has not found its optimum."""
 
 
 class HintedError(Exception):
-    """An error with a sentence that says what is wrong and, where known, a hint what to do.
+    """An error with a sentence that says what is wrong and, if known, a hint on what to do.
 
-    Its ``code`` tells errors apart: each class has one, which a more exact one may replace. Codes
-    stay as they are when the words change.
+    Its ``code`` tells errors apart: each class has one, which a more specific one may replace.
+    Codes do not change when the words do.
     """
 
     code: str = "error"
@@ -90,9 +90,9 @@ class HintedError(Exception):
 
 
 class ArgumentError(HintedError, ValueError):
-    """An argument that cannot be used, by its name and what is wrong with it.
+    """An argument that cannot be used: its name, and what is wrong with it.
 
-    Whoever calls it something else, as the command line does, takes `sentence_with`.
+    Code that uses another name for it, such as the command line, calls `sentence_with`.
 
     Examples
     --------
@@ -114,7 +114,7 @@ class ArgumentError(HintedError, ValueError):
     def sentence_with(self, name: str) -> str:
         """Return the sentence with another name for the argument.
 
-        The value stands in it where it is the value that the sentence is about.
+        The value is in the sentence if that is what it is about.
         """
         value = "" if self.value is None else f"={self.value!r}"
         return f"{name}{value} {self.problem}"
@@ -136,7 +136,7 @@ class InputFileError(HintedError, ValueError):
 
 
 class UnreadableError(ValueError):
-    """Content that is not what it should be; the message goes on after the name of a file."""
+    """Content that is not what it should be; the message continues after the name of a file."""
 
 
 class StoreError(HintedError):
@@ -206,7 +206,7 @@ def require_extra(extra: str) -> None:
 
 
 class NothingToShowError(ValueError):
-    """A figure was asked for whose numbers do not exist; the message is for readers."""
+    """The numbers behind a requested figure do not exist; the message is for readers."""
 
 
 def in_brief(error: BaseException) -> str:

@@ -287,7 +287,7 @@ class Model:
             example = ", ".join(f"{name!r}: ..." for name in self.missing)
             raise ModelError(
                 f"the model has no data for {', '.join(self.missing)}",
-                hint=f"pass data={{{example}}}, or say by observed= what is observed instead",
+                hint=f"pass data={{{example}}}, or name by observed= what is observed instead",
             )
 
 

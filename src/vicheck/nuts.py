@@ -1,7 +1,7 @@
 """Reference draws from NumPyro's no-U-turn sampler, with their R-hat and effective sample size.
 
 NumPyro's own diagnostics do the work. What is added is the rank normalisation of Vehtari et al.
-(2021), which they do not have, and NaN for quantities that are constant.
+(2021), which they lack, and NaN for quantities that are constant.
 """
 
 from __future__ import annotations
@@ -62,28 +62,28 @@ def reference(
     Parameters
     ----------
     model
-        The model; data it has already can be replaced.
+        The model. The data it already has can be replaced.
     data
         Data by name. New data of the same shapes does not compile again.
     num_draws, num_warmup
-        Draws of each chain, and steps before them in which the sampler adapts.
+        Draws from each chain, and steps before them in which the sampler adapts.
     num_chains
         Chains, run one after the other, or by an executor. Each starts at a uniform draw from
         (-2, 2) in every coordinate of z where the density and its gradient are finite.
     seed
         An integer or a JAX key; the same seed gives the same draws.
     target_accept
-        Acceptance the step size is adapted to; larger means smaller steps.
+        Acceptance rate to which the step size is adapted; larger means smaller steps.
     around
-        An approximation of this model to begin from, which shortens the warm-up: chains start at
-        draws of q, of a check at weighted draws without repeats, and the first metric is that of q.
+        An approximation of this model to start from, which shortens the warm-up: chains start at
+        draws of q or, for a check, at distinct weighted draws, and the first metric is that of q.
     executor
         Anything with the interface of `concurrent.futures.Executor`, for one chain on each of its
-        workers. The draws are the same bits wherever chains are run; the chain of a worker that
+        workers. The draws have the same bits wherever chains are run; the chain of a worker that
         dies is run again.
     progress
-        Whether to show a line on standard error, after a second and where that is a terminal or a
-        notebook; or a function to call with each sentence instead.
+        Whether to show a progress line on standard error, after a second and only in a terminal or
+        a notebook; or a function to be called with each sentence instead.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Makes text from elsewhere fit to be shown: it cannot control a terminal, and is not too long."""
+"""Makes text from elsewhere safe to show: it cannot control a terminal, and is not too long."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_a_laplace_approximation_has_the_khat_of_its_file(tmp_path, monkeypatch)
     ("name", "message"),
     [
         ("nuts", "got CmdStanMCMC: a CmdStanMCMC holds draws by MCMC"),
-        ("optimize", "a CmdStanMLE is a point and no approximation"),
+        ("optimize", "a CmdStanMLE is a point, not an approximation"),
     ],
 )
 def test_other_fits_are_refused(name, message):

@@ -462,7 +462,7 @@ def left_out(y, other=None):
         (prior_of_number, "the prior depends on the number of rows"),
         (standardised, "site 'z' is not a sum over rows"),
         (one_size, "cannot be run|must have shape"),
-        (nothing_observed, "no site of the model observes anything that shards have"),
+        (nothing_observed, "no site of the model observes anything that the shards hold"),
         (left_out, "shards have no other, which the model observes"),
     ],
 )

@@ -113,5 +113,5 @@ def test_files_that_hold_something_else(tmp_path):
     with pytest.raises(InputFileError, match=r"line 2, column 2 \(log_p\): 'a' is not a number"):
         vicheck.check(path)
     path.write_text("log_p,log_q\n1.0,3.0\n")
-    with pytest.raises(InputFileError, match="log densities only, and no draws"):
+    with pytest.raises(InputFileError, match="only log densities, and no draws"):
         vicheck.check(path)

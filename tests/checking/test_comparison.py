@@ -72,8 +72,8 @@ def test_anything_that_can_be_checked_can_be_compared(schools, tmp_path):
     [
         ({"families": ("full_rank",)}, "families does not apply to fits that were made already"),
         ({"num_starts": 2}, "num_starts does not apply to fits that were made already"),
-        ({"num_draws": 10}, "num_draws does not apply to draws that are there already"),
-        ({"seed": 1}, "seed does not apply to draws that are there already"),
+        ({"num_draws": 10}, "num_draws does not apply to draws that already exist"),
+        ({"seed": 1}, "seed does not apply to draws that already exist"),
     ],
 )
 def test_arguments_without_effect_are_refused_by_name(options, message):

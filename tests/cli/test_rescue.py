@@ -72,7 +72,7 @@ def test_a_check_is_rescued_unless_it_is_good(model):
 def test_a_good_fit_is_returned_and_said(model):
     done = call("rescue", f"{model}:good")
     assert done.returncode == 0
-    assert done.stdout.startswith("Nothing had to be mended: the verdict is good.")
+    assert done.stdout.startswith("There was nothing to mend: the verdict is good.")
 
 
 def test_a_remedy_that_raises_is_a_row_and_an_interrupt_ends_the_search(model, monkeypatch):

@@ -153,7 +153,7 @@ def test_an_outcome_of_any_name_is_simulated(radon):
          "this model cannot simulate data: 'scale' was left out, and 'b' depends on it",
          "name all that are observed by observed=, on the command line by --observed"),
         ("check radon.py:optional --data two.csv", 65, "the model has no data for scale",
-         "say by --observed what is observed instead"),
+         "name what is observed by --observed"),
     ],
 )  # fmt: skip
 def test_what_is_not_simulated_is_said(radon, monkeypatch, arguments, code, sentence, hint):

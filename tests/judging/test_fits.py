@@ -22,7 +22,7 @@ def test_what_to_do_depends_on_convergence():
     moving = judge_check(high, {}, ended(gradient="moving", solver="stochastic"), None)
     elsewhere = judge_check(high, {}, None, None)
     assert "optimising longer will not help" in converged.hint
-    rescue = "let vicheck.rescue try what can be done, or use MCMC. The joint"
+    rescue = "let vicheck.rescue try the remedies, or use MCMC. The joint"
     assert f"centred), use a richer family, {rescue}" in converged.hint
     assert f"centred), {rescue}" in richest.hint
     assert moving.hint.startswith("Improve the fit first: iterate longer, take a smaller step")
@@ -79,7 +79,7 @@ def test_other_modes(modes, level, words):
         (None, searched(), "; 48 starts found no other mode."),
         (None, searched(log_mass=(0.0, -20.0)), "; 48 starts found no other mode that matters."),
         (pooled(0.0005), searched(log_mass=(0.0, -8.0)), "found no other mode that matters."),
-        (None, searched(num_arrived=10), "; little is known of other modes."),
+        (None, searched(num_arrived=10), "; little is known about other modes."),
     ],
 )
 def test_good_always_says_what_is_known_beyond_its_draws(modes, search, words):
@@ -98,7 +98,7 @@ def test_a_mode_that_was_found_counts_however_few_climbs_arrived():
 @pytest.mark.parametrize(
     ("symmetry", "remedy"),
     [
-        ("the order of the components of mu", "Give the components an order"),
+        ("the order of the components of mu", "Order the components"),
         ("the sign of loading", "Fix the sign of one of them"),
     ],
 )
@@ -130,9 +130,9 @@ def test_growth_beyond_the_noise_of_khat_is_a_caution():
 @pytest.mark.parametrize(
     ("shift", "growth", "words"),
     [
-        (0.3, 0.0, "by plain draws the mean of mu is 0.3 sds off, and khat"),
-        (0.0, 2.3, "by plain draws the sd of mu is 10 times too small, and khat"),
-        (0.0, -2.3, "by plain draws the sd of mu is 10 times too large, and khat"),
+        (0.3, 0.0, "judged by plain draws, the mean of mu is 0.3 sds off, and khat"),
+        (0.0, 2.3, "judged by plain draws, the sd of mu is 10 times too small, and khat"),
+        (0.0, -2.3, "judged by plain draws, the sd of mu is 10 times too large, and khat"),
         (-0.3, 0.2, "the mean of mu is 0.3 sds off and its sd 1.2 times too small, and khat"),
     ],
 )

@@ -22,7 +22,7 @@ def test_the_trail_is_what_was_tried_in_order():
 
 
 def test_what_was_judged_again_is_a_closer_look():
-    again = replace(ATTEMPTS[0], khat_after=0.4, why="the most promising, judged by more")
+    again = replace(ATTEMPTS[0], khat_after=0.4, why="the most promising, judged in full")
     data = plots.rescue_trail_data(made_rescue((*ATTEMPTS, again)))
     assert (data.remedies[-1], data.outcomes[-1]) == ("closer look", "kept")
 

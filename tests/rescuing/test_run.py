@@ -62,7 +62,7 @@ def test_a_good_fit_is_returned_as_it_is():
     rescued = vicheck.rescue(vicheck.fit(model), **FEW)
     assert rescued.succeeded
     assert len(rescued.attempts) == 1
-    assert rescued.sentence == "Nothing had to be mended: the verdict is good."
+    assert rescued.sentence == "There was nothing to mend: the verdict is good."
 
 
 @pytest.mark.slow
@@ -183,7 +183,7 @@ def test_a_budget_of_zero_tries_nothing():
         (None, {"budget": -1}, "budget must be a number of seconds, zero or more, got -1"),
         (None, {"budget": "long"}, "budget must be a number of seconds, zero or more, got 'long'"),
         (None, {"remedies": "adapt"}, "remedies must be a list of names, got the string 'adapt'"),
-        (None, {"remedies": ["prayer"]}, "remedies must be of converge, .* got 'prayer'"),
+        (None, {"remedies": ["prayer"]}, "remedies must be among converge, .* got 'prayer'"),
         (None, {"num_draws": 10}, "num_draws must be an integer from 1000 on, got 10"),
     ],
 )
@@ -306,7 +306,7 @@ def test_a_rescue_is_something_that_fits():
 
 @pytest.mark.parametrize(
     ("remedies", "message"),
-    [("adapt", "must be a list of names"), ([], "must be a list"), (["prayer"], "must be of")],
+    [("adapt", "must be a list of names"), ([], "must be a list"), (["prayer"], "must be among")],
 )
 def test_a_fitter_needs_names_of_remedies(remedies, message):
     with pytest.raises(ValueError, match=f"remedies {message}"):

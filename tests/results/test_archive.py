@@ -86,7 +86,7 @@ REFUSED = {
     "no text": (header(b"'<f8'", b"'<U0'"), "neither numbers nor text"),
     "no letters": (header(b"'<f8'", b"'<U2'"), "characters that do not exist"),
     "other member": (lambda members: members | {"x.txt": b"x"}, "other members"),
-    "no array": (lambda members: members | {"x.npy": b"x"}, "is no array of NumPy's"),
+    "no array": (lambda members: members | {"x.npy": b"x"}, "is not a NumPy array"),
     "no description": (lambda members: {"f.npy": members["f.npy"]}, "other members"),
     "a list": (with_description("[]"), "no object for its description"),
     "no JSON": (with_description("{"), "not readable JSON"),

@@ -109,7 +109,7 @@ def from_arviz(data: Any) -> Draws:
     Parameters
     ----------
     data
-        A DataTree or InferenceData, or the path of a file of one (``.nc`` or ``.zarr``): with a
+        A DataTree or InferenceData, or the path of a file with one (``.nc`` or ``.zarr``): with a
         group ``posterior``, and ``log_p`` and ``log_q`` in ``sample_stats``, as
         ``Check.to_arviz(resampled=False)`` writes them. Chains are joined.
 

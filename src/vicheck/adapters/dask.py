@@ -1,4 +1,4 @@
-"""Dask: an executor on a cluster that is already there."""
+"""Dask: an executor on an existing cluster."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def from_log_density(
     example
         Parameters of the right shape: a vector, or a dictionary of named arrays.
     data
-        Named arrays handed to the function as its second argument; without them it has only one.
+        Named arrays passed to the function as its second argument; without them it has only one.
 
     Examples
     --------

@@ -85,7 +85,7 @@ def _choose(names: list[str], wanted: Columns | None, name: str) -> Columns:
     """Return the name of the column with log ratios, or those of log_p and log_q."""
     if _STAN_COLUMN in names:
         raise InputFileError(
-            f"{name} is variational output of Stan, whose first row is a mean and no draw",
+            f"{name} is variational output of Stan, whose first row is a mean and not a draw",
             hint="use vicheck check, or vicheck.read_stan_csv, which know that",
         )
     if not names:

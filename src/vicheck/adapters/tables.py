@@ -76,7 +76,7 @@ def draws_of_table(
     values = {name: columns[name] for name in others if name not in numbering}
     if not values:
         raise InputFileError(
-            f"{owner} holds log densities only, and no draws",
+            f"{owner} holds only log densities, and no draws",
             hint="vicheck.psis, or vicheck psis on the command line, needs no more than that",
         )
     shown = ", ".join(repr(name) for name in numbering)
@@ -125,7 +125,7 @@ def header_of(file: CsvFile) -> list[str]:
     if any(parse_number(cell) is not None for cell in names):
         raise InputFileError(
             f"{file.name} must start with a line of names",
-            hint="without them nobody knows which columns are log_p and log_q",
+            hint="without them it is not known which columns are log_p and log_q",
         )
     return names
 

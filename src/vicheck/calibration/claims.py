@@ -67,7 +67,7 @@ def _claim_on(target: Path) -> Path:
 
 
 def _lock(path: Path) -> FileLock:
-    """Return a lock that waits for nobody, on a file that all who share a directory may lock.
+    """Return a lock that never waits, on a file that everybody who shares a directory may lock.
 
     The library's substitute where a file system has no locks is not used: a file that a killed
     process leaves behind would keep the others waiting.

@@ -23,7 +23,7 @@ def merge_runs(
 ) -> tuple[xr.Dataset, RunSettings]:
     """Join data and settings of runs on different datasets.
 
-    Datasets keep their numbers when these differ, and are numbered anew when they do not; their
+    Datasets keep their numbers when these differ, and are renumbered when they do not; their
     seeds stay.
 
     Raises

@@ -83,35 +83,35 @@ def vsbc(
         Datasets to simulate and fit.
     quantities
         What to look at. By default every parameter, for arrays every element, and
-        ``log_likelihood``, the joint log likelihood. A list of names picks some, or values that the
-        model derives; a dictionary of functions, each of the dictionary of parameters of one draw,
-        or of parameters and data, makes others.
+        ``log_likelihood``, the joint log likelihood. A list of names selects some of them, or
+        values that the model derives; a dictionary of functions defines others, each a function of
+        the dictionary of parameters of one draw, or of parameters and data.
     family, rank, solver, **options
         How to fit, as for `vicheck.fit`: ``"mean_field"`` and ``"deterministic"`` by default, but
-        from one start, on at most 1024 draws (or four times those that the family begins with),
+        from one start, on at most 1024 draws (or four times as many as the family begins with),
         with ``sampling_tolerance=0.1`` and ``tolerance=0.01``: the errors of the draws are
         independent between datasets.
     fit
-        Any other way to fit: a function of the data, a dictionary of arrays, and a seed. It returns
-        named draws (a dictionary of arrays, draws first, on the parameters' own scale),
+        Any other way to fit: a function of the data, a dictionary of arrays, and a seed. It
+        returns named draws (a dictionary of arrays, draws first, on the parameters' own scale),
         `vicheck.Draws` (which give a khat for each dataset too), an object with a method
         ``marginal_cdf(theta)`` that returns the probability below each parameter by name, or a
-        `vicheck.Fit`. What it raises is the status of one fit, not the end of the run. It takes the
-        place of ``family``, ``rank``, ``solver`` and options, which are then refused.
+        `vicheck.Fit`. An exception in it becomes the status of that fit and does not end the run.
+        It takes the place of ``family``, ``rank``, ``solver`` and options, which are then refused.
     posterior
-        Calibrate at the data that was observed: parameters are drawn from a fit to it, data are
-        replicated from them, and fits are made to both. A bad first fit contaminates this, so it is
-        made as `vicheck.fit` makes one, with its defaults and the options given here.
+        Calibrate at the observed data: parameters are drawn from a fit to these, data are
+        replicated from them, and fits are made to both. A bad first fit contaminates the result,
+        so it is made as by `vicheck.fit`, with its defaults and the options given here.
     num_draws
         Draws from each q, for its khat and for quantities without an exact distribution function.
     executor
         Anything with the interface of `concurrent.futures.Executor`, such as a
         ``ProcessPoolExecutor`` or a Dask client's ``get_executor()``; by default all cores of this
-        machine are used, in this process. Results are the same bits wherever chunks are computed.
+        machine are used, in this process. Results have the same bits wherever chunks are computed.
     store
-        A directory that keeps every chunk when it is finished: the same call goes on from there
-        after an interruption, and several processes may share it. Chunks of other settings, or
-        made by other code of vicheck, are refused.
+        A directory in which every finished chunk is kept: the same call resumes from there after
+        an interruption, and several processes may share it. Chunks of other settings, or made by
+        other versions of vicheck's code, are refused.
     chunk_size
         Datasets that are computed together. Results are the same up to rounding.
     time_limit
@@ -119,13 +119,13 @@ def vsbc(
     seed
         An integer or a JAX key; the same seed gives the same bits.
     progress
-        Show a bar on standard error when that is a terminal, or a function to call with the number
-        of fits done, the number of all and the seconds since the start.
+        Whether to show a progress bar on standard error, in a terminal only; or a function to be
+        called with the number of fits done, their total and the seconds since the start.
 
     Returns
     -------
     Calibration
-        With tests of symmetry, direction and size of biases, and a verdict.
+        It has tests of symmetry, the direction and size of biases, and a verdict.
 
     Raises
     ------

@@ -35,18 +35,18 @@ def vsbc_numpyro(
     progress: Progress = True,
     **kwargs: Any,
 ) -> Calibration:
-    """Find out what NumPyro's SVI does with this guide, this optimiser and this many steps.
+    """Find out how NumPyro's SVI is biased with this guide, optimiser and number of steps.
 
-    A calibration of the user's own settings: when they stop too early, the bias that is found is
-    that of stopping early. Fits whose ELBO was still rising at the end count as not converged.
+    This calibrates the user's own settings: if they stop too early, the bias found includes that
+    of stopping early. Fits whose ELBO was still rising at the end count as not converged.
 
     Parameters
     ----------
     model, guide, optim, num_steps
-        What SVI is given. An automatic guide starts where it does when one guide is used for many
+        What is passed to SVI. An automatic guide starts as it does when one guide is used for many
         runs: at the values of its first set-up.
     *args, **kwargs
-        The model's arguments, without what is observed.
+        The model's arguments, except what is observed.
     loss
         By default ``Trace_ELBO()``.
     observed

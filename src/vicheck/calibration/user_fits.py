@@ -106,9 +106,9 @@ def _describe(error: Exception) -> str:
 
 
 def _within(run: Callable[[], Any], time_limit: float | None) -> Any:
-    """Run a function, and leave it to itself when it takes too long.
+    """Run a function, and abandon it when it takes too long.
 
-    A thread cannot be stopped from outside: what hangs goes on hanging, but nobody waits for it.
+    A thread cannot be stopped from outside: what hangs keeps hanging, but nothing waits for it.
     """
     if time_limit is None:
         with at_once():  # somebody else's code looks for no Ctrl-C

@@ -306,5 +306,5 @@ def seeds_of(seed: int, start: int, count: int) -> NDArray[np.int64]:
 
 
 def _message(status: FitStatus) -> str:
-    """Return what is wrong with a fit that ended so, if that is known."""
+    """Return what is wrong with a fit that ended with this status, if that is known."""
     return "" if status in (FitStatus.CONVERGED, FitStatus.UNKNOWN) else status.value

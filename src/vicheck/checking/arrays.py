@@ -68,7 +68,7 @@ def draws_of_columns(draws: Any, log_p: Any, log_q: Any, names: Sequence[str] | 
 
 
 def _scale_notes(arrays: Mapping[str, Floats], log_q: Floats) -> tuple[str, ...]:
-    """Say so when log_q is seen to be a density of parameters on their own scale."""
+    """Note if log_q turns out to be a density of the parameters on their own scale."""
     from vicheck.model import labels
     from vicheck.stats.density_scale import columns_on_their_own_scale
 
@@ -118,7 +118,7 @@ def _named(
 
 
 def _is_data_frame(draws: Any) -> TypeGuard[pd.DataFrame]:
-    """Whether something is a table of pandas, which is not loaded to find out."""
+    """Whether something is a pandas table; pandas is not loaded to find out."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(draws, pandas.DataFrame)
 

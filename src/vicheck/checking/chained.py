@@ -253,7 +253,7 @@ def _run(witness: _Witness, seed: int, budget: float, chains: Chains) -> Found:
 
 
 def _num_pilots(model: Model, density: Density) -> int | None:
-    """Return with how many chains the step size is found; None where a call is what costs."""
+    """Return how many chains find the step size; None where the cost is per call."""
     if not density.is_cheap:
         return _PILOTS
     return _PILOTS_ON_HOST if model.program.runs_unseen_code("log_density", model.data) else None

@@ -34,12 +34,12 @@ def compare(
 
     khat compares what an ELBO cannot: parametrizations of the same model, and models of different
     families (the paper's sections 2.3 and 4.3). A smooth change of variables of p and q together
-    leaves it as it is.
+    leaves it unchanged.
 
     Parameters
     ----------
     candidates
-        Anything that `vicheck.check` takes, checks, and models, by name; without names they are
+        Models, checks, and anything that `vicheck.check` takes, by name; without names they are
         numbered.
     families
         Families to fit each model with; ``("mean_field",)`` by default. For models only.
@@ -49,15 +49,15 @@ def compare(
         As in `vicheck.check`, for each candidate, one after the other; ``executor`` for models and
         for fits of vicheck's own.
     progress
-        Whether to show a line on standard error, after a second and where that is a terminal or a
-        notebook; or a function to call with each sentence instead.
+        Whether to show a progress line on standard error, after a second and only in a terminal or
+        a notebook; or a function to be called with each sentence instead.
     **options
-        Handed to `vicheck.fit`. For models only.
+        Passed to `vicheck.fit`. For models only.
 
     Raises
     ------
     TypeError
-        For an argument that would have no effect on any candidate, which is named.
+        For an argument that would have no effect on any candidate; the message names it.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def compare(
     drawn = [is_drawn_from(subject) for subject in subjects.values()]
     arguments: dict[str, Any] = {"num_draws": num_draws, "seed": seed, "budget": budget}
     if not any(drawn):
-        what = "draws that are there already, and no candidate can be drawn from"
+        what = "draws that already exist, and no candidate can be drawn from"
         refuse_unused(arguments | {"executor": executor}, what)
     if not any(isinstance(subject, Fit) for subject in subjects.values()):
         what = "fits that were made elsewhere, and no candidate is a model or a fit by vicheck"

@@ -91,10 +91,10 @@ def draw_enough(
         Their number; "auto" to double it until nothing is open; None for 100,000 or, if these would
         take longer than the budget, the same as "auto".
     budget
-        Seconds, from the end of the first chunk on, which has to be compiled. Where even the first
-        1000 draws exceed it, those that there are have to do.
+        Seconds, from the end of the first chunk on, which has to be compiled. If even the first
+        1000 draws exceed it, those that are there have to do.
     open_in
-        Says what more draws could still change; nothing if that is nothing.
+        Says what more draws could still change; empty if nothing.
     """
     if isinstance(num_draws, int):
         return _there(first(num_draws, None)), ()
@@ -146,7 +146,7 @@ def _doubled(
 
 
 class _Clock:
-    """How long draws have taken, but for the first ones, with which code is compiled."""
+    """How long draws have taken, not counting the first ones, which include compiling."""
 
     def __init__(self, budget: float) -> None:
         self.budget = budget

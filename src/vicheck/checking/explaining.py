@@ -245,8 +245,8 @@ def _without_slopes(
         differs = np.abs(tail.shift) + np.abs(np.log(tail.spread))
         chosen = np.sort(np.argsort(-differs, kind="stable")[:_MOST_WITHOUT_SLOPES])
         notes += (
-            f"Of {len(names)} quantities the {_MOST_WITHOUT_SLOPES} were looked at whose draws "
-            "differ most in the tail.",
+            f"Of {len(names)} quantities, only the {_MOST_WITHOUT_SLOPES} whose draws differ "
+            "most in the tail were looked at.",
         )
         values, names = values[:, chosen], tuple(names[i] for i in chosen)
         mean, sd = values.mean(axis=0), values.std(axis=0)

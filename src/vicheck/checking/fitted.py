@@ -209,8 +209,8 @@ def _notes_on(fit: Fit) -> tuple[str, ...]:
     if fit.computed is None or fit.computed == now:
         return ()
     return (
-        "The model has changed since it was fitted: a value that it reads is another one now. The "
-        "fit is held against the model as it is now; fit it again.",
+        "The model has changed since it was fitted: a value that it reads is different now. The "
+        "fit is compared with the model as it is now; fit it again.",
     )
 
 

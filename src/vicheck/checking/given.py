@@ -1,4 +1,4 @@
-"""Checks of draws that are there already, and quantities of such draws."""
+"""Checks of draws that already exist, and quantities of such draws."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_given(
     seed: int = 0,
     budget: float = np.inf,
 ) -> Check:
-    """Check draws that are there already.
+    """Check draws that already exist.
 
     Where their model is known, modes that they do not reach are searched for, and short chains may
     be run from them.

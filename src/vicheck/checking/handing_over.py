@@ -27,9 +27,9 @@ _MOST = 4000
 
 
 def warn_unless_reliable(check: Check, what: str) -> None:
-    """Warn that what is taken out of a check must not be relied on, where that is so.
+    """Warn if what is taken from a check cannot be relied on.
 
-    The warning is at the place that has called the check's method: once for each, as usual.
+    The warning points to the caller of the check's method, once for each place, as usual.
     """
     verdict = check.verdict
     if verdict.level in ("good", "usable"):
@@ -102,8 +102,9 @@ def as_arviz(
 def _rows_of_equal_weight(check: Check, seed: Seed) -> tuple[NDArray[np.int64], str]:
     """Choose draws by their weights, no more than count: by "psis", or by "vi" where q is right.
 
-    What is computed from them as from independent draws, an effective sample size above all, is
-    then not too large. Where q can be used although its weights cannot, these are draws of q.
+    There are no more of them than are effective, so that what is computed as from independent
+    draws, above all an effective sample size, is not too large. Where q can be used although its
+    weights cannot, these are draws of q.
     """
     usable = check.verdict.level in ("good", "usable")
     if usable and check.verdict.weights_work.value != "yes":

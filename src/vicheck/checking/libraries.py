@@ -1,6 +1,7 @@
-"""Fits of other libraries that do not say by themselves what they are a fit of.
+"""Fits of other libraries that do not themselves say what was fitted.
 
-What does, `check` takes as it is. Here the adapter draws, and `check` looks at the draws.
+Those that do can be passed to `check` as they are. Here the adapter draws, and `check` looks at
+the draws.
 """
 
 from __future__ import annotations
@@ -43,15 +44,15 @@ def check_numpyro(
     Parameters
     ----------
     model, guide
-        What SVI was given; any guide that has a density of the parameters, automatic (also
-        ``AutoLaplaceApproximation``) or hand-written.
+        What was passed to SVI. The guide may be any that has a density of the parameters,
+        automatic (including ``AutoLaplaceApproximation``) or hand-written.
     params
         The fitted parameters: what ``svi.run`` returned, or ``svi.get_params(state)``. With the
-        former a finding says when the ELBO was still rising at the end. With either, its gradient
-        is tested on fresh draws, as for fits by vicheck: the optimiser and the family are told
-        apart.
+        former, a finding says if the ELBO was still rising at the end. With either, its gradient
+        is tested on fresh draws, as for fits by vicheck, which tells the optimiser's fault from
+        the family's.
     *args, **kwargs
-        The arguments of model and guide, as they were given to SVI. Plates with a
+        The arguments of model and guide, as they were passed to SVI. Plates with a
         ``subsample_size`` see all of their data.
     num_draws
         Draws from the guide.
@@ -66,8 +67,8 @@ def check_numpyro(
     Raises
     ------
     ModelError
-        When the guide does not cover a latent site, draws one that the model does not have or one
-        of another shape, is a point in some direction, or has auxiliary noise; the message names
+        When the guide does not cover a latent site, draws one that the model does not have or that
+        has another shape, is a point in some direction, or has auxiliary noise; the message names
         the site.
     """
     from vicheck.adapters.numpyro.guides import draws_of_guide
@@ -90,14 +91,14 @@ def check_pyro(
     progress: Progress = True,
     **kwargs: Any,
 ) -> Check:
-    """Check a Pyro guide after SVI, with the parameters that lie in Pyro's store.
+    """Check a Pyro guide after SVI, with the parameters in Pyro's store.
 
     Parameters
     ----------
     model, guide
-        What SVI was given; any guide that has a density, automatic or hand-written.
+        What was passed to SVI. The guide may be any that has a density, automatic or hand-written.
     *args, **kwargs
-        The arguments of model and guide, as they were given to ``svi.step``.
+        The arguments of model and guide, as they were passed to ``svi.step``.
     num_draws
         Draws from the guide: as for `vicheck.check`, 100,000 unless they would take longer than
         the budget.
@@ -139,7 +140,7 @@ def check_blackjax(
     state
         The state after the last step, or what ``pathfinder.approximate`` returned first.
     log_density
-        The function that BlackJAX was given: of one position, on the unconstrained scale.
+        The function passed to BlackJAX: of one position, on the unconstrained scale.
     num_draws
         Draws from the approximation.
     quantities
@@ -172,10 +173,10 @@ def check_distribution(
     Parameters
     ----------
     q
-        A distribution of NumPyro, Distrax or TensorFlow Probability on JAX, or an object like them:
+        A distribution of NumPyro, Distrax or TensorFlow Probability on JAX, or a similar object:
         ``sample(key, (n,))`` or ``sample(seed=key, sample_shape=n)`` draws, and ``log_prob`` gives
-        the density of draws. Where it says, as NumPyro's do, that its support is all of the real
-        numbers, other modes are searched for, and short chains run.
+        the log density of draws. If it says, as NumPyro's do, that its support is the whole real
+        line, other modes are searched for and short chains are run.
     log_density
         Log joint density of one draw, in JAX, of the same variable as ``log_prob``: when q is a
         distribution of parameters on their own scale, without the Jacobian of a transform. Or

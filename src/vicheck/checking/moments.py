@@ -194,7 +194,7 @@ def _errors(moments: Moments, smoothed: PsisResult) -> Floats:
 
 
 def _settle_constants(values: Floats, columns: dict[str, Floats]) -> None:
-    """Give constant quantities their value and an sd of 0, which rounding would not."""
+    """Give constant quantities their value and an sd of exactly 0, in spite of rounding."""
     for place in np.flatnonzero(values[0] == values[-1]):
         value = values[0, place]
         if (values[:, place] == value).all():

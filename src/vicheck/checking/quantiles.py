@@ -63,7 +63,7 @@ def quantiles_table(check: Check, prob: Any, names: Sequence[str] | None = None)
     known = {name: place for place, name in enumerate(check.names)}
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise ArgumentError("quantities", f"has {unknown[0]!r}, which is no quantity of this check")
+        raise ArgumentError("quantities", f"has {unknown[0]!r}, not a quantity of this check")
     index = pd.Index(names)
     kept = None if check.conclusions is None else _kept(check, check.conclusions.quantiles, probs)
     if kept is not None:

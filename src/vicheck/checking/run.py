@@ -57,7 +57,7 @@ def check(
         Anything that says what it is: a fit by `vicheck.fit`; `vicheck.Draws`; what ``pymc.fit`` or
         ``pymc_extras.fit`` returned; a ``CmdStanVB``, ``CmdStanPathfinder`` or ``CmdStanLaplace``
         of CmdStanPy; a DataTree or InferenceData with ``log_p`` and ``log_q``; or the path of a
-        file: a CSV file of Stan's, a ``.nc`` or ``.zarr`` of ArviZ's, or the ``.npz`` of a saved
+        file: a CSV file from Stan, a ``.nc`` or ``.zarr`` from ArviZ, or the ``.npz`` of a saved
         check, which is read back. A DataFrame, and a ``.csv``, ``.npz`` or ``.parquet``, may hold
         draws from anywhere with their log densities in columns ``log_p`` and ``log_q``, or under
         names like these (``lp``, ``lp__``); for others see `vicheck.check_draws`.
@@ -65,30 +65,32 @@ def check(
         Draws from q, 100,000 by default. ``"auto"`` begins with 1000 and doubles them until more
         can hardly change the level or the column ``use``, at most to 128,000, or until the budget
         is used up; a note says which. The default does the same where 100,000 draws would take
-        longer than the budget. Memory stays bounded: when quantities at all draws need more than
-        1 GiB, ``moments`` rest on the first draws that fit, and khat on all of them. Not for draws
-        that are there already.
+        longer than the budget. Memory stays bounded: when the quantities at all draws need more
+        than 1 GiB, ``moments`` use the first draws that fit into it, and khat all of them. Not for
+        draws that already exist.
     quantities
         What to report on: names as ArviZ prints them (``theta``, ``theta[0]``) and
         ``log_likelihood``; or a dictionary of functions, each from the dictionary of parameters of
-        one draw, and the data as an optional second argument, to a scalar or array. For a fit of
-        vicheck's own they are compiled: write them with ``jax.numpy``, and define them once. By
-        default every parameter on its own scale and everything the model derives from them.
+        one draw, and the data as an optional second argument, to a scalar or array. For a fit by
+        `vicheck.fit` they are compiled, so write them with ``jax.numpy`` and define them only
+        once. By default every parameter on its own scale and everything the model derives from
+        them.
     reference
         Draws by NUTS from `vicheck.reference`: adds true errors to ``moments``.
     test_data
         Held-out data with the same names as the model's: adds its log predictive density. For fits
-        of vicheck's own.
+        by `vicheck.fit`.
     seed
         An integer or a JAX key; the same seed gives the same bits. 0 by default. Not for draws
-        that are there already. An automatic number of draws gives the same bits as that number.
+        that already exist. An automatic number of draws gives the same bits as that number.
     budget
-        Seconds that evaluating draws may take, where their number is not given; 120 by default.
-        It counts from the end of the first chunk on, which is compiled: 1000 draws, or 125 where
-        functions on the host compute the density. Short chains that would take longer are left out.
+        Seconds that evaluating the draws may take, where their number is not given; 120 by
+        default. It counts from the end of the first chunk, which includes compiling: 1000 draws,
+        or 125 where the density is computed on the host. Short chains that would take longer are
+        left out.
     executor
         Anything with the interface of `concurrent.futures.Executor`, to evaluate chunks of draws:
-        for fits of vicheck's own. The check is the same bits wherever they are evaluated; a chunk
+        for fits by `vicheck.fit`. The check has the same bits wherever they are evaluated; a chunk
         whose worker dies is evaluated again.
     num_starts
         Starts of the search for modes that draws made elsewhere do not reach, where their model is
@@ -96,18 +98,18 @@ def check(
     chains
         Whether to run short chains: a few dozen steps of Hamiltonian Monte Carlo from about a
         thousand draws of q, weighted where the weights can be trusted. How far a quantity moves is
-        a lower bound of its error, with a sign, also where khat is of no use. By default they are
+        a lower bound on its error, with a sign, even where khat is of no use. By default they are
         run where there is a model and they cost no more than about a second or the check itself;
-        True runs them in any case, a number says how many, and False none. See
+        True always runs them, a number says how many to run, and False runs none. See
         `vicheck.results.chains.ShortChains`.
     progress
-        Whether to show a line on standard error, after a second and where that is a terminal or a
-        notebook; or a function to call with each sentence instead.
+        Whether to show a progress line on standard error, after a second and only in a terminal or
+        a notebook; or a function to be called with each sentence instead.
 
     Returns
     -------
     Check
-        With khat and its uncertainty, verdict and findings, moments and divergences.
+        It has khat and its uncertainty, verdict and findings, moments and divergences.
 
     Raises
     ------
@@ -150,7 +152,7 @@ def check(
     refuse_unused({"test_data": test_data}, "a fit that was made elsewhere")
     with showing(progress, "checking draws"):
         if isinstance(what, Draws):
-            refuse_unused(of_drawing, "draws that are there already")
+            refuse_unused(of_drawing, "draws that already exist")
             checked = check_given(
                 what, quantities, chains=chains, num_starts=num_starts, budget=seconds
             )
@@ -168,18 +170,19 @@ def check_draws(
     names: Sequence[str] | None = None,
     quantities: Spec | None = None,
 ) -> Check:
-    """Check draws that any algorithm, in any language, has made.
+    """Check draws made by any algorithm, in any language.
 
     Parameters
     ----------
     draws
         An array of shape ``(S, d)``, a dictionary of named arrays of shape ``(S, ...)``, or a
-        DataFrame of pandas, whose columns keep their names; or the path of a ``.csv``, ``.npz`` or
-        ``.parquet`` with such columns. Real numbers; masked arrays that hide some are refused.
+        pandas DataFrame, whose columns keep their names; or the path of a ``.csv``, ``.npz`` or
+        ``.parquet`` file with such columns. Numbers must be real; masked arrays that hide some are
+        refused.
     log_p
         Log joint density of each draw on the unconstrained scale, with the Jacobian if parameters
-        were transformed; or the name of the column of ``draws`` that has it. By default, as for
-        ``log_q``, a column of that name or one like it (``logp``, ``lp``, ``lp__``) is looked for.
+        were transformed; or the name of its column in ``draws``. By default, as for ``log_q``, the
+        column with this name or one like it (``logp``, ``lp``, ``lp__``) is used.
     log_q
         Log density of the approximation at the same draws, on the same scale, normalised.
     names
@@ -192,7 +195,7 @@ def check_draws(
     Returns
     -------
     Check
-        As from `vicheck.check`; there are no findings on convergence.
+        As from `vicheck.check`, but without findings on convergence.
 
     Examples
     --------
@@ -203,8 +206,8 @@ def check_draws(
     >>> print(f"khat {checked.khat:.2f}, {checked.verdict.level}")
     khat 0.33, usable
     >>> print(checked.verdict)              # the weights help, but q itself is too narrow
-    The approximation is usable with its weights only: by plain draws the sd of x[0] is 1.3 times
-    too small, and khat says that the weights correct that.
+    The approximation is usable only with its weights: judged by plain draws, the sd of x[0] is 1.3
+    times too small, and khat says that the weights correct that.
     """
     if isinstance(log_p, str | None) or isinstance(log_q, str | None):
         return check(draws_of_columns(draws, log_p, log_q, names), quantities=quantities)
@@ -235,7 +238,7 @@ def _check_elsewhere(
             num_starts=num_starts,
         )
     if budget is not None:
-        refuse_unused({"budget": budget}, "draws that are there already")
+        refuse_unused({"budget": budget}, "draws that already exist")
     given: Any = num_draws  # which names what has no effect
     return check_given(
         draws_of(what, given, seed),

@@ -78,8 +78,8 @@ def errors_against(reference: Reference, checked: Check) -> dict[str, dict[str, 
 def _exact_marginals(q: Any) -> Callable[[int], tuple[Floats, Floats]] | None:
     """Return a function that draws from the marginals of q, with their log densities.
 
-    None when these densities are not known: an estimate of them has no tails to speak of, and it
-    is the tails that khat is about.
+    None if these densities are not known: an estimate of them has hardly any tails, and khat is
+    about the tails.
     """
     from vicheck.model import double_precision
     from vicheck.vi.families.abilities import HasMarginals

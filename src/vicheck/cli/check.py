@@ -107,8 +107,8 @@ def _check(
         float | None,
         typer.Option(
             metavar="SECONDS",
-            help="How long draws may take, unless their number is given. [default: 120] With "
-            "--rescue, how long remedies are begun.",
+            help="How long the draws may take, unless their number is given. [default: 120] With "
+            "--rescue, how long new remedies are started.",
         ),
     ] = None,
     chains: Annotated[
@@ -121,11 +121,11 @@ def _check(
     ] = None,
     log_p: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Of a table of draws: the column with log p."),
+        typer.Option(metavar="COLUMN", help="For a table of draws: the column with log p."),
     ] = None,
     log_q: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Of a table of draws: the column with log q."),
+        typer.Option(metavar="COLUMN", help="For a table of draws: the column with log q."),
     ] = None,
     dask: Dask = None,
     explain: Annotated[

@@ -19,7 +19,7 @@ __all__: list[str] = []
 
 _HELP = """
 Print versions, devices and optional libraries, and run a self-test: PSIS against values of the R
-package loo, a fit with a closed-form posterior and its check, precision, files. It takes some
+package loo, a fit with a closed-form posterior and its check, precision, files. It takes a few
 seconds, and half a minute the first time, when code is compiled. Include its output when you
 report a bug.
 """

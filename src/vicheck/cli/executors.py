@@ -1,4 +1,4 @@
-"""Where commands compute: in this process, or on a Dask cluster that is there already."""
+"""Where commands compute: in this process, or on an existing Dask cluster."""
 
 from __future__ import annotations
 

@@ -65,21 +65,21 @@ Columns = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAMES",
-        help="Columns of a .csv file to read, with commas between; by default those that the "
-        "model has arguments for.",
+        help="Columns of a .csv file to read, separated by commas; by default those for which the "
+        "model has arguments.",
     ),
 ]
 Observed = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME",
-        help="An argument that is observed, once for each; by default all that reach obs=.",
+        help="An argument that is observed; repeat it for each. By default all that reach obs=.",
     ),
 ]
 Family = Annotated[str, _one_of(family_names(), "FAMILY", "The approximations", canonical)]
 Rank = Annotated[
     int | None,
-    typer.Option(min=1, metavar="N", help="Rank of low_rank: its directions. [default: 5]"),
+    typer.Option(min=1, metavar="N", help="Rank of low_rank, its number of axes. [default: 5]"),
 ]
 Solver = Annotated[str, _one_of(solver_names(), "SOLVER", "How to fit")]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="The same seed gives the same bits.")]
@@ -228,6 +228,6 @@ def require_observations(model: Model) -> None:
         fail(
             f"the model has no data for {names}",
             EX_DATAERR,
-            f"add {names} to the file that --data names; if it is a parameter of the model, say "
-            "by --observed what is observed instead",
+            f"add {names} to the file that --data names; if it is a parameter of the model, name "
+            "what is observed by --observed",
         )

@@ -34,7 +34,7 @@ def main() -> NoReturn:
         status = _interrupted()
     except BaseException as error:
         _say(f"vicheck cannot run: {error!r}")
-        _say("is it installed completely, with all that it needs?", "hint")
+        _say("is it completely installed, with everything that it needs?", "hint")
         status = EX_SOFTWARE
     _leave(status)
 

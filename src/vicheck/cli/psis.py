@@ -23,7 +23,7 @@ __all__: list[str] = []
 _HELP = """
 Did this fit work? Pareto smoothed importance sampling of log ratios: khat and the verdict.
 
-The ratios are log p - log q at draws from q, by any program. FILE holds them as one array,
+The ratios are log p - log q at draws from q, made by any program. FILE holds them as one array,
 or as a column log_ratios, or as columns log_p and log_q, or as those that --log-p and --log-q name.
 Both densities are on the unconstrained scale; log p may lack a constant.
 """

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _HELP = """
-Write a report, one page of HTML that stands alone, from results that `vicheck check --save` or
+Write a report, one self-contained page of HTML, from results that `vicheck check --save` or
 `vicheck vsbc --save` has written. A check and a calibration of the same model may go on one page;
-the order does not matter: what a file holds is seen from its content.
+the order does not matter, because each file says what it holds.
 """
 
 _MORE = """

@@ -30,14 +30,14 @@ __all__: list[str] = []
 _HELP = """
 Fit a model by variational inference, and where the fit cannot be trusted, try remedies until one
 can: optimise further, cover modes, other coordinates, correlations, heavier tails, moment matching,
-mixtures, and NUTS at last. Each is judged on fresh draws, with short chains.
+mixtures, and lastly NUTS. Each is judged on fresh draws, with short chains.
 
 WHAT is a model as for vicheck check:
   file.py:name, package.module:name or program.stan
 """
 
 _MORE = """
-It prints what was tried, khat before and after, and what to report of each quantity. Ctrl-C
+It prints what was tried, khat before and after, and what to report for each quantity. Ctrl-C
 ends the search, and the best so far is the answer.
 
 Exit status:

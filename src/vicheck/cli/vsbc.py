@@ -79,7 +79,7 @@ def _vsbc(
     ] = 1000,
     quantities: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAMES", help="What to test, with commas between; all by default."),
+        typer.Option(metavar="NAMES", help="What to test, separated by commas; all by default."),
     ] = None,
     family: Family = "mean_field",
     rank: Rank = None,

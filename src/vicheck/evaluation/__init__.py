@@ -1,7 +1,7 @@
 """Draws from q with both log densities, in chunks that bound the memory: the only place for that.
 
 `drawing` has draws of vicheck's own approximations, which can grow and be computed by an executor;
-`chunks` the loop, for draws that are there already and for adapters; `sizes` how large chunks are.
+`chunks` the loop, for draws that already exist and for adapters; `sizes` how large chunks are.
 One piece of compiled code, `densities_and_values`, computes both densities and the quantities from
 noise, for checks and for calibrations.
 """

@@ -1,4 +1,4 @@
-"""The loop over chunks of draws, and draws that are there already."""
+"""The loop over chunks of draws, and draws that already exist."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def read_npy(content: bytes) -> NDArray[Any]:
 def _header(content: bytes) -> tuple[np.dtype[Any], tuple[int, ...], Any, int]:
     """Return type, shape, order and where the numbers begin."""
     if not content.startswith(NPY_MAGIC):
-        raise UnreadableError("is no array of NumPy's")
+        raise UnreadableError("is not a NumPy array")
     width = _LENGTH_BYTES.get(content[6]) if len(content) > 8 else None
     if width is None:
         raise UnreadableError("has a header that is cut off, or of an unknown version")

@@ -104,10 +104,10 @@ def _not_converged(terms: RatioTerms, subject: Subject, share: float) -> Cause:
         "not-converged",
         _share(share),
         names,
-        f"The fit has not converged: the log ratio still has a slope, or q the wrong width, most "
-        f"in {in_short(names)}.",
+        "The fit has not converged: the log ratio still has a slope, or q has the wrong width, "
+        f"most of all in {in_short(names)}.",
         Converge.name,
-        "Optimise further before anything else is blamed.",
+        "Optimise further before blaming anything else.",
     )
 
 
@@ -166,8 +166,8 @@ def _funnel(funnel: Funnel, subject: Subject) -> Cause:
         "funnel",
         funnel.share,
         scales + locations,
-        f"A funnel, {scale} with {location}: the width of the latter {way} with the former, and "
-        "q has one width for all.",
+        f"A funnel, {scale} with {location}: the width of the latter {way} with the former, but "
+        "q has the same width everywhere.",
         Reparametrise.name,
         hint,
     )

@@ -116,7 +116,7 @@ def _doubt(chains: ShortChains) -> str:
     if not chains.acceptance >= LEAST_ACCEPTANCE:
         return f"only {chains.acceptance:.0%} of their steps are accepted"
     if are_stuck(chains):
-        return "they stay at different heights of the density, as in modes of different mass"
+        return "they stay at different heights of the density, as if in modes of different mass"
     return _doubt_of_numbers(chains)
 
 

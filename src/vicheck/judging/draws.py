@@ -1,4 +1,4 @@
-"""What is said of draws that are not what they seem."""
+"""What is said about draws that are not what they seem."""
 
 from __future__ import annotations
 

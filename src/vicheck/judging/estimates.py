@@ -143,7 +143,7 @@ def evidence_of_estimates(
 
 
 class _Seen(NamedTuple):
-    """What chains say of each quantity."""
+    """What chains say about each quantity."""
 
     stay: Bools
     """They stay with q, and there is nothing to say that they see a part only."""
@@ -186,7 +186,7 @@ def _by_chains(known: Witnesses, of_sd: bool) -> _Seen:
 
 
 def _weights_contradict(known: Witnesses) -> Bools:
-    """Say of which sds that chains find in q even bad weights say that they are wrong.
+    """Say which sds of q even bad weights contradict, although chains confirm them.
 
     Where two parts of the posterior have the same centre, as wide and narrow components have, no
     mean moves and chains stay in the part where they began.

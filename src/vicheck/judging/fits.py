@@ -237,7 +237,7 @@ def _told_where(
     if search is None:
         known = "; other modes were not searched for"
     elif any(isinstance(each, SearchUnfinished) for each in modes):
-        known = "; little is known of other modes"
+        known = "; little is known about other modes"
     elif any(isinstance(each, NoOtherMode | OtherOptimum) for each in modes):
         that_matters = " that matters" * bool(search.num_others)
         known = f"; {search.num_starts} starts found no other mode{that_matters}"
@@ -301,7 +301,7 @@ def _convergence(convergence: Convergence | None) -> list[Evidence]:
 
 
 def _rising(convergence: Convergence | None) -> list[Evidence]:
-    """Say that the run ended too early, which comes before all else: more would change all else."""
+    """Say that the run ended too early: a longer run would change all else."""
     if convergence is None or not convergence.elbo_rise_steps:
         return []
     known = convergence.elbo_rise, convergence.elbo_rise_steps, convergence.solver

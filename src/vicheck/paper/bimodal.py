@@ -87,9 +87,9 @@ def _draw(numbers: Numbers) -> Figure:
 def _caption(numbers: Numbers) -> str:
     kl = numbers["kl_p_q"]
     return (
-        f"q sits on one mode of 0.8 N(0, 0.2) + 0.2 N(3, 0.2) and has khat {numbers['khat']:.2f}. "
-        f"KL(p, q) is {kl['exact']:.1f} nats, and {kl['psis']:.2f} when it is estimated by PSIS "
-        f"from the draws of q. VSBC: x {describe(numbers['vsbc'], 'x')}."
+        f"q covers one mode of 0.8 N(0, 0.2) + 0.2 N(3, 0.2) and has khat {numbers['khat']:.2f}. "
+        f"KL(p, q) is {kl['exact']:.1f} nats, and {kl['psis']:.2f} when estimated by PSIS from "
+        f"the draws of q. VSBC: x {describe(numbers['vsbc'], 'x')}."
     )
 
 

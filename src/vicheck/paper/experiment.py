@@ -144,7 +144,7 @@ def read_json(path: Path) -> Any:
         return _as_records(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise InputFileError(
-            f"cannot read {path}: {error}; remove it to compute it anew"
+            f"cannot read {path}: {error}; remove it to compute it again"
         ) from error
 
 

@@ -101,7 +101,7 @@ def _claims(numbers: Numbers) -> list[Claim]:
             ),
             Outcome.across(unbiased.values()),
             "By Butler's exact test of symmetry: the KS test of p against 1 - p rejects twice as "
-            "often as it says.",
+            "often as it claims.",
         ),
         Claim(
             "Figure 1",
@@ -111,7 +111,7 @@ def _claims(numbers: Numbers) -> list[Claim]:
             + "; ".join(f"{dispersions(name)} ({label})" for name, label in labels.items()),
             Outcome.across(narrow.values()),
             "With 10,000 rows of independent covariates the posterior is all but uncorrelated, so "
-            "that mean field loses next to nothing. Where q is too wide or too narrow, the "
+            "that mean field loses almost nothing. Where q is too wide or too narrow, the "
             "optimiser has not converged.",
             stan="hump-shaped, median sd ratio 1.27",
         ),

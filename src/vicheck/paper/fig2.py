@@ -249,8 +249,8 @@ def _claims(numbers: Numbers) -> list[Claim]:
             + f". Converged fits: mean error {plain:.1e} plain, {psis:.1e} PSIS",
             Outcome.HOLDS if all(won == total for _, won, total in counts)
             else Outcome.IN_PART if num_below and below >= 0.95 * num_below else Outcome.FAILS,
-            "Where khat is large the smoothed weights rest on a few draws, and plain means can be "
-            "closer; the counts by khat show from where.",
+            "Where khat is large the smoothed weights rest on a few draws, and plain means can "
+            "be closer; the counts by khat show from which khat on.",
             stan="closer in 80 of 80 below .7; worse in 3 of 18 (.7 to 1), 9 of 10 (1 to 2), 42 of "
             "44 (above 2)",
         ),

@@ -98,13 +98,14 @@ def _claims(numbers: Numbers) -> list[Claim]:
         ),
         Claim(
             "Figure 3",
-            "lpd rises with the correlation whatever VI does: it does not diagnose VI",
+            "lpd rises with the correlation however good VI is: it does not diagnose VI",
             "rising",
             f"median lpd of VI from {lpd[0]:.3f} to {lpd[-1]:.3f}, rank correlation "
             f"{lpd_rises:+.2f}; median khat from {khat[0]:.2f} to {khat[-1]:.2f}",
             Outcome.HOLDS if lpd_rises > 0.5 else Outcome.FAILS,
-            "The exact posterior's lpd goes the same way: it is the data that become easier to "
-            "predict." if lpd_rises > 0.5 else "It does not rise here.",
+            "The exact posterior's lpd does the same: it is the data that become easier to predict."
+            if lpd_rises > 0.5
+            else "It does not rise here.",
         ),
         Claim(
             "Figure 3",
@@ -113,8 +114,8 @@ def _claims(numbers: Numbers) -> list[Claim]:
             f"VI minus exact, mean over all datasets {signed.mean():+.5f} +- {error:.5f}",
             Outcome.HOLDS if signed.mean() > error
             else Outcome.FAILS if signed.mean() < -error else Outcome.IN_PART,
-            "The paper calls it special to its example, in which the model is misspecified; here "
-            "data come from the model.",
+            "The paper says that this is special to its example, in which the model is "
+            "misspecified; here the data come from the model.",
         ),
         Claim(
             "Figure 3",

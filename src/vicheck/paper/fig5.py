@@ -234,7 +234,7 @@ def _claims(numbers: Numbers) -> list[Claim]:
             f"{sizes['noncentred'][0]:.2f} non-centred; of sds {sizes['centred'][1]:.2f} and "
             f"{sizes['noncentred'][1]:.2f}",
             Outcome.across(smaller),
-            "So khat, which knows no truth, chose the better parametrization."
+            "So khat, which does not know the truth, chose the better parametrization."
             if all(smaller) and noncentred < centred
             else "khat and the biases do not agree on which is better.",
         ),

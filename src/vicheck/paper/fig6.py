@@ -112,7 +112,9 @@ def _claims(numbers: Numbers) -> list[Claim]:
                       for name, label in solvers.items() for way in WAYS),
             Outcome.across(theta),
             "The prior of theta is symmetric about 0, so that a family that pulls towards mu errs "
-            "equally to either side." if all(theta) else "The test of symmetry rejects.",
+            "equally on either side."
+            if all(theta)
+            else "The test of symmetry rejects.",
             stan="" if numbers["as_scripted"] else "holds",
         ),
         bias("centred", "over", "over-estimated"),

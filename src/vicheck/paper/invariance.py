@@ -121,7 +121,7 @@ def _claims(numbers: Numbers) -> list[Claim]:
             f"four parametrizations of one q: khat {numbers['same_q']['log_tau']:.3f}, largest "
             f"difference {same:.1g}",
             Outcome.HOLDS if same < 1e-8 else Outcome.FAILS,
-            "Jacobians cancel in the ratio; what is left is rounding.",
+            "Jacobians cancel in the ratio; only rounding errors remain.",
         ),
         Claim(
             "Section 2.3",

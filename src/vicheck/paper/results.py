@@ -161,7 +161,7 @@ def _read(path: Path) -> Result:
     if not numbers_path.exists():
         raise InputFileError(
             f"{path} has its numbers in {numbers_path.name}, which is not there; remove "
-            f"{path.name} to compute them anew"
+            f"{path.name} to compute them again"
         )
     return _result(record, read_json(numbers_path))
 

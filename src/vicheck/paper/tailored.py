@@ -225,7 +225,7 @@ def _claims(numbers: Numbers) -> list[Claim]:
             + "; ".join(f"{each['reach']:g}: {each['chi_square']:.3g}" for each in reaches),
             Outcome.HOLDS if min(growth) > 2.0 else Outcome.FAILS,
             "By quadrature, for a t(5) in one dimension, minimised over the sd of the normal: it "
-            "grows without end with the distance to which the integral goes.",
+            "grows without bound with the distance to which the integral goes.",
         ),
         Claim(
             "Section 5.2",
@@ -234,8 +234,8 @@ def _claims(numbers: Numbers) -> list[Claim]:
             proposed,
             _listed(numbers, usual, ("proposals", "t"), ("proposals", "t_scaled")),
             _better(numbers, usual, ("proposals", "t_scaled")),
-            "From the normal to a t(5) of the same scale to one of the best scale. It helps where "
-            "tails are what is wrong; a t does not follow correlations or a funnel.",
+            "From the normal to a t(5) of the same scale to one of the best scale. It helps "
+            "where only the tails are wrong; a t does not follow correlations or a funnel.",
         ),
         Claim(
             "Section 5.2",
@@ -261,7 +261,7 @@ def _claims(numbers: Numbers) -> list[Claim]:
         ),
         Claim(
             "Section 5.2",
-            "an order of 2 has no finite result for all targets; one that goes with khat has",
+            "an order of 2 has no finite result for all targets; one that follows khat has",
             proposed,
             f"alpha khat below 1: order 2 in {sum(finite['2'])} of {len(finite['2'])} cases, with "
             f"khat in {sum(finite['with khat'])}",

@@ -63,7 +63,7 @@ def draw_histograms(data: Sequence[Histogram]) -> Figure:
 def ecdf_difference(
     calibration: Calibration, quantities: Sequence[str] | None = None, *, most: int = 6
 ) -> Figure:
-    """Draw the ECDF of calibration probabilities less that of a uniform distribution.
+    """Draw the ECDF of calibration probabilities minus that of a uniform distribution.
 
     The quantity that decides the verdict comes first, and is marked.
 

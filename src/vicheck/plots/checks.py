@@ -78,9 +78,9 @@ def khat_scale(check: Check, *, ax: Axes | None = None) -> Figure:
 
 @styled
 def tail(check: Check, *, ax: Axes | None = None) -> Figure:
-    """Draw the largest ratios, the generalised Pareto distribution fitted to them, the weights.
+    """Draw the largest ratios, the Pareto distribution fitted to them, and the smoothed weights.
 
-    Into ``ax`` if given, like all figures of one panel.
+    It is drawn into ``ax`` if given, like all figures with one panel.
     """
     data = tail_data(check)
     figure, axes = panel(ax)

@@ -1,4 +1,4 @@
-"""Optimise further, or look at the model when it is to blame that there is no optimum."""
+"""Optimise further, or mend the model where it has no optimum."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _ADVICE = {
     ),
     FitStatus.NOT_FINITE: "find where the log density is NaN or infinite, and why",
     FitStatus.NO_STEP_SIZE: "rescale the parameters, or use solver='deterministic'",
-    FitStatus.INTERRUPTED: "fit again without an interruption",
+    FitStatus.INTERRUPTED: "fit again without interrupting it",
     FitStatus.FAILED: "read the message, and fit that dataset again with its seed",
     FitStatus.TIMED_OUT: "allow more time (time_limit), or look for what makes the fit slow",
     FitStatus.UNKNOWN: (
-        "look at how the optimiser ended: at its messages, and whether its ELBO still rose"
+        "look at how the optimiser ended: at its messages, and whether its ELBO was still rising"
     ),
 }
 
@@ -76,7 +76,9 @@ class Converge(Remedy[CheckSituation]):
     title = "Converge"
     when = "the fit has not converged"
     example = 'check = vicheck.check(vicheck.fit(model, solver="deterministic"))'
-    effect = "Finds the best member of the family; khat then says whether the family will do."
+    effect = (
+        "Finds the best member of the family; khat then says whether the family is good enough."
+    )
 
     def applies(self, situation: CheckSituation) -> bool:
         if situation.level != "unreliable" or situation.misses_a_mode or situation.model_at_fault:

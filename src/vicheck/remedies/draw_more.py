@@ -69,7 +69,9 @@ class DrawMore(Remedy[CheckSituation]):
     title = "Draw more"
     when = "khat is below 0.7 and above the threshold for so few draws, or the tail is not Pareto"
     example = "check = vicheck.check(fit, num_draws=100_000)"
-    effect = "Raises the threshold for khat, which is lower for few draws, and narrows khat down."
+    effect = (
+        "Raises the threshold for khat, which is lower for few draws, and makes khat more certain."
+    )
 
     def applies(self, situation: CheckSituation) -> bool:
         if situation.psis.status is PsisStatus.TOO_FEW_DRAWS:

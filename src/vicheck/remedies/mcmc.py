@@ -17,7 +17,7 @@ class CoverModes(Remedy[CheckSituation]):
     title = "Cover all modes"
     when = "another mode holds part of the posterior, or may do so"
     example = NUTS
-    effect = "Visits the modes that q has no draws in, if the chains find them."
+    effect = "Visits the modes in which q has no draws, if the chains find them."
 
     def applies(self, situation: CheckSituation) -> bool:
         return situation.level == "unreliable" and situation.misses_a_mode
@@ -36,7 +36,7 @@ class Mcmc(Remedy[CheckSituation]):
     title = "MCMC"
     when = "nothing else helps"
     example = NUTS
-    effect = "Draws from the posterior itself, at a higher price."
+    effect = "Draws from the posterior itself, at a higher cost."
 
     def applies(self, situation: CheckSituation) -> bool:
         return situation.family_too_poor

@@ -16,11 +16,10 @@ Situation = TypeVar("Situation")
 
 
 class Remedy(ABC, Generic[Situation]):
-    """One thing to do next: when it applies, its line of Python, and what it would do.
+    """One thing to do next: when it applies, its line of Python, and what it does.
 
     Hints, `vicheck.results.verdict.Verdict.next_steps` and the page *When it fails* are made of
-    these. They only say what to do. A remedy that can also be carried out does so in a method
-    ``run`` of its own, in its own module, where solvers and samplers are imported late.
+    these. They only say what to do; a rescue carries out those of `vicheck.rescuing.ladder`.
     """
 
     name: ClassVar[str]
@@ -32,7 +31,7 @@ class Remedy(ABC, Generic[Situation]):
     example: ClassVar[str] = ""
     """A line that `line` returns, for tables; empty where there is never one."""
     effect: ClassVar[str]
-    """What it would do, as a sentence."""
+    """What it does, as a sentence."""
 
     @abstractmethod
     def applies(self, situation: Situation) -> bool:

@@ -14,7 +14,7 @@ class LetRescue(Remedy[CheckSituation]):
     """Let `vicheck.rescue` carry the remedies out."""
 
     name = "rescue"
-    title = "Have them tried"
+    title = "Have vicheck try them"
     when = "a fit by vicheck has converged and khat is too high"
     example = _LINE
     effect = "Tries remedies one after the other, each judged on fresh draws, NUTS last."
@@ -23,7 +23,7 @@ class LetRescue(Remedy[CheckSituation]):
         return situation.family_too_poor and situation.made_here
 
     def advice(self, situation: CheckSituation) -> str:
-        return "let vicheck.rescue try what can be done"
+        return "let vicheck.rescue try the remedies"
 
     def line(self, situation: CheckSituation) -> str:
         return _LINE

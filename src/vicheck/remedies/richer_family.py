@@ -18,7 +18,7 @@ class RicherFamily(Remedy[CheckSituation]):
     title = "A richer family"
     when = "the fit has converged, khat is too high, and there is a richer family"
     example = 'check = vicheck.check(vicheck.fit(model, family="full_rank"))'
-    effect = "Follows correlations that the present family cannot."
+    effect = "Represents correlations that the present family cannot."
 
     def applies(self, situation: CheckSituation) -> bool:
         known = situation.convergence

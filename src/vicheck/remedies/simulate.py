@@ -35,7 +35,7 @@ class MoreDatasets(Remedy[CalibrationSituation]):
     title = "Simulate more datasets"
     when = "there are too few datasets for a verdict"
     example = "calibration = vicheck.vsbc(model, num_datasets=1000)"
-    effect = "Lets the tests of symmetry show a bias, if there is one."
+    effect = "Gives the tests of symmetry the power to show a bias, if there is one."
 
     def applies(self, situation: CalibrationSituation) -> bool:
         return "too-few-datasets" in situation.findings

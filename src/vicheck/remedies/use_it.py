@@ -22,7 +22,7 @@ class UseEstimates(Remedy[CheckSituation]):
         return situation.level == "good"
 
     def advice(self, situation: CheckSituation) -> str:
-        return "use the smoothed weights to remove what error is left"
+        return "use the smoothed weights to remove the remaining error"
 
     def line(self, situation: CheckSituation) -> str:
         return self.example
@@ -52,9 +52,9 @@ class CheckOwnData(Remedy[CalibrationSituation]):
 
     name = "check-own-data"
     title = "Check the fit to your own data"
-    when = "always: a calibration is an average"
+    when = "always, because a calibration is an average"
     example = "check = vicheck.check(vicheck.fit(model))"
-    effect = "Judges the fit to your own data, and corrects it where khat is low enough."
+    effect = "Judges the fit to your own data, and corrects it if khat is low enough."
 
     def applies(self, situation: CalibrationSituation) -> bool:
         return situation.level != "none"

@@ -121,8 +121,8 @@ def _solver_picture(check: Check) -> Picture:
         values = solver_data(check)
         alternative = (
             f"The {'gradient' if values.what == 'gradient' else 'ELBO'} as the solver proceeded: "
-            f"{show(values.values[0]) or 'undefined'} at first, "
-            f"{show(values.values[-1]) or 'undefined'} at last."
+            f"{show(values.values[0]) or 'undefined'} at the start, "
+            f"{show(values.values[-1]) or 'undefined'} at the end."
         )
     except NothingToShowError:
         alternative = ""

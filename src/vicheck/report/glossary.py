@@ -48,7 +48,7 @@ OF_CHECKS = (
     ),
     Entry(
         "mean by, sd by",
-        "The estimate to report: vi, psis, or neither if vicheck does not vouch for any.",
+        "The estimate to report: vi, psis, or neither if vicheck vouches for none.",
         "fit#what-a-check-contains",
     ),
     Entry(

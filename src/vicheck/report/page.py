@@ -1,4 +1,4 @@
-"""The report: one page of HTML that stands alone, on a check, a calibration or a rescue."""
+"""The report: one self-contained HTML page on a check, a calibration or a rescue."""
 
 from __future__ import annotations
 

@@ -22,13 +22,13 @@ _HEADINGS = (
     "seconds", "kept",
 )  # fmt: skip
 _ABOUT = (
-    "Whatever a remedy has made is judged on draws that it has never seen. Effective draws are "
-    "those for each draw; drift is the largest of a mean along short chains, in sds; evaluations "
-    "are those of the density, with a gradient or without, the judgement included."
+    "What a remedy has made is judged on draws that it has never seen. Effective draws are given "
+    "per draw; drift is the largest of any mean along short chains, in sds; evaluations of the "
+    "density are counted with and without a gradient, including those for the judgement."
 )
 _CHANGES = (
-    "Before: plain estimates of the approximation that the rescue began with. Now: what to report "
-    "of the best that it has found, and nothing where neither VI nor weights may be used."
+    "Before: plain estimates from the approximation that the rescue began with. Now: what to "
+    "report from the best that it has found, and nothing where neither VI nor weights may be used."
 )
 
 

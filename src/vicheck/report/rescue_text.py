@@ -78,7 +78,8 @@ def code_lines(rescue: Rescue) -> list[str]:
     """Return the lines that repeat it; none where nothing was kept."""
     if not any(attempt.kept for attempt in rescue.attempts[1:]):
         return []
-    return ["The same without a search:", *(f"  {line}" for line in rescue.code.splitlines())]
+    lines = (f"  {line}" for line in rescue.code.splitlines())
+    return ["To repeat this without the search:", *lines]
 
 
 def _aligned(rows: Sequence[tuple[str, ...]], sides: str) -> list[str]:

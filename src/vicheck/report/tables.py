@@ -153,7 +153,7 @@ _CHANGES = {
     "mean": Column("mean now", "what to report", "largest"),
     "sd": Column("sd now", "what to report", "largest"),
     "mcse": Column("MCSE", "Monte Carlo standard error of the mean", "largest"),
-    "change": Column("change", "of the mean, in sds of now", "size"),
+    "change": Column("change", "of the mean, in the new sds", "size"),
     "source": Column("by", "where mean and sd come from", "text"),
 }
 _USE = {"vi": "VI", "psis": "PSIS", "nuts": "NUTS", "neither": "neither"}

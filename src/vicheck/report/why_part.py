@@ -23,7 +23,7 @@ _HEADINGS = {
     "quartic": "quartic",
 }
 _ABOUT = (
-    "The share is that of the variance of the log ratios, for a mode that of the posterior. Below: "
+    "The share is one of the variance of the log ratios or, for a mode, of the posterior. Below: "
     "how the log ratio depends on each coordinate in sds of q, as mean derivatives, and how the "
     "draws with the largest ratios differ from the others."
 )

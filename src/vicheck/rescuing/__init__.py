@@ -1,1 +1,1 @@
-"""Path 3: from a fit that failed to an answer that can be trusted, or an honest no."""
+"""Path 3: from a fit that failed to an answer that can be trusted, or to a plain no."""

@@ -78,5 +78,5 @@ def rescue_fitter(
         raise ArgumentError("remedies", f"must be a list of names, got {remedies!r}")
     for name in remedies:
         if name not in REMEDIES:
-            raise ArgumentError("remedies", f"must be of {', '.join(REMEDIES)}, got {name!r}")
+            raise ArgumentError("remedies", f"must be among {', '.join(REMEDIES)}, got {name!r}")
     return RescueFitter(model, tuple(remedies), num_draws, judged_by)

@@ -100,7 +100,7 @@ def _converge(patient: Patient) -> Candidate | str:
     """Fit the same family to its optimum, with more draws where it was fitted so before."""
     known = patient.check.convergence
     if isinstance(patient.candidate.q, Students):
-        return "what was built from draws has nothing to optimise"
+        return "a proposal built from draws has nothing to optimise"
     if known is not None and known.solver == "deterministic" and not patient.findings & _UNSETTLED:
         return "the fit has converged"
     family = known.family if known is not None and known.family else "mean_field"

@@ -47,40 +47,39 @@ def rescue(
 ) -> Rescue:
     """Mend an approximation that failed, or say that it could not be done.
 
-    Remedies are tried one after the other, those first that are against what `Check.explain` has
-    found: optimise further, a part for each mode, partly centred coordinates (NumPyro), a normal
-    with correlations, a t or split t with heavier tails, moment matching, a mixture of t, and at
-    last NUTS. Whatever one has made by looking at draws is judged on fresh ones, with short chains
-    and a search for modes, and kept if the verdict is better. It ends when khat is below 0.5,
-    chains agree, and every mean and sd can be used.
+    Remedies are tried one after the other, beginning with those against what `Check.explain` has
+    found: optimise further, a mixture with a component on each mode, partly centred coordinates
+    (NumPyro), a normal with correlations, a t or split t with heavier tails, moment matching, a
+    mixture of t distributions, and lastly NUTS. What a remedy has made by looking at draws is
+    judged on fresh ones, with short chains and a search for modes, and kept if the verdict is
+    better. The rescue ends when khat is below 0.5, chains agree, and every mean and sd can be
+    used.
 
     Parameters
     ----------
     what
-        A fit, a check or draws with their model, or a model, which is fitted first.
+        A fit, a check, draws with their model, or a model, which is fitted first.
     budget
-        Seconds after which no further remedy is begun; by default twenty times what the fit took,
-        in seconds and in evaluations of the density, and at least a minute.
+        Seconds after which no further remedy is started. By default twenty times what the fit
+        took, in seconds and in evaluations of the density, but at least a minute.
     remedies
-        Names of those to try, in this order: any of ``vicheck.rescuing.run.REMEDIES``. One name
-        carries out a single remedy.
+        Names of those to try, in this order: any of ``vicheck.rescuing.run.REMEDIES``.
     quantities
         As for `vicheck.check`: what has to be right.
     num_draws
-        Fresh draws that a promising candidate is judged by; 32,000 by default. Whether it is
-        promising is decided by 8000 others.
+        Number of fresh draws by which a promising candidate is judged; 32,000 by default. Another
+        8000 decide whether it is promising.
     seed
-        An integer or a JAX key; the same seed gives the same bits, as long as the budget does not
-        end it.
+        An integer or a JAX key. The same seed gives the same bits, unless the budget runs out.
     progress
-        Whether to show a line on standard error, after a second and where that is a terminal or a
-        notebook; or a function to call with each sentence instead.
+        Whether to show a progress line on standard error, after a second and only in a terminal or
+        a notebook; or a function to be called with each sentence instead.
 
     Returns
     -------
     Rescue
-        With the best check, the trail of what was tried, and lines that repeat it. Interrupted, it
-        has the best so far.
+        The best check, the trail of what was tried, and lines that repeat it. After an interrupt
+        it has the best so far.
 
     Raises
     ------
@@ -166,7 +165,7 @@ def _chosen(remedies: Sequence[str] | None) -> list[Rung | None]:
         raise ArgumentError("remedies", f"must be a list of names, got the string {remedies!r}")
     for name in remedies:
         if name not in by_name:
-            raise ArgumentError("remedies", f"must be of {', '.join(REMEDIES)}, got {name!r}")
+            raise ArgumentError("remedies", f"must be among {', '.join(REMEDIES)}, got {name!r}")
     return [by_name[name] for name in remedies]
 
 

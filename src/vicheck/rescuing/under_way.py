@@ -98,7 +98,7 @@ class UnderWay:
             return
         khat = khat_of(seen) if after is None else khat_of(after)
         better = khat < self.patient.khat - _NOTICED
-        why = "khat of a few draws is above 0.5: not judged by more" if after is None else ""
+        why = "khat above 0.5 on a few draws: not judged further" if after is None else ""
         if after is not None:
             better = better or rank(after) > rank(self.best)
         if better:
@@ -145,7 +145,7 @@ class UnderWay:
         if kept:
             self._take(self.patient.candidate, after)
         self.patient = replace(self.patient, khat=khat_of(after), check=after)
-        self.trail.append(meter.row(after, kept=kept, why="the most promising, judged by more"))
+        self.trail.append(meter.row(after, kept=kept, why="the most promising, judged in full"))
 
     def _sample(self) -> None:
         """Sample by NUTS; its draws stand beside the best check."""
@@ -187,13 +187,13 @@ class UnderWay:
     def _sentence(self, mixed: bool) -> str:
         best = self.best
         if best is self.original and is_enough(best):
-            return f"Nothing had to be mended: the verdict is {best.verdict.level}."
+            return f"There was nothing to mend: the verdict is {best.verdict.level}."
         change = f"khat {self.original.khat:.2f} before and {best.khat:.2f} after"
         if self._is_usable:
-            done = ", ".join(self.kept_for_best) or "nothing but a closer look"
-            return f"Rescued by {done}: {change}, and short chains do not contradict."
+            done = ", ".join(self.kept_for_best) or "a closer look alone"
+            return f"Rescued by {done}: {change}, and short chains do not disagree."
         if mixed:
-            return "No approximation will do; draws by NUTS have mixed, and are what to use."
+            return "No approximation is good enough, but NUTS has mixed: use its draws."
         reason = f" ({self.stopped})" if self.stopped else ""
         return f"Not rescued{reason}: {change}; {best.verdict.sentence}{self._drifting()}"
 

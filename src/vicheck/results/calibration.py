@@ -1,4 +1,4 @@
-"""`Calibration`: everything that fits to many simulated datasets have shown."""
+"""`Calibration`: what fits to many simulated datasets have shown."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ class Calibration:
 
     A calibration probability is Pr_q(quantity < true value): small when q sits too high. The tests
     use every dataset whose fit gave an approximation, converged or not; fits that gave none are
-    left out. How many have not converged is judged separately: above 5% there is no verdict. Of a
-    fit by a function of the user's it may be unknown whether it has converged; it counts as neither
-    converged nor failed.
+    left out. How many have not converged is judged separately: above 5% there is no verdict. For
+    a fit by the user's own function this may be unknown; it then counts as neither converged nor
+    failed.
     """
 
     data: xr.Dataset
     """All of it, with dimensions ``dataset`` and ``quantity``. Its attributes are a readable copy
     of ``settings``."""
     settings: RunSettings
-    """What it was made of and how."""
+    """What was calibrated, and how."""
     seconds: float = np.nan
     """Wall time of the run. Neither this nor the command is saved: the same result gives the same
     bits."""
     command: str = ""
-    """The command line that made it."""
+    """The command line that made this calibration."""
 
     def __post_init__(self) -> None:
         require_variables(self.data)
@@ -119,7 +119,7 @@ class Calibration:
 
     @property
     def worst_first(self) -> pd.DataFrame:
-        """``tests`` with what is worst on top.
+        """``tests`` with the worst quantities on top.
 
         First the quantity that decides the verdict, then those that are not symmetric, those that
         do not cover, and the rest; among these, by adjusted p-value and size of the bias.
@@ -186,14 +186,14 @@ class Calibration:
 
     @cached_property
     def failures(self) -> pd.DataFrame:
-        """Every fit known not to have converged: dataset, seed to replay it, status, message."""
+        """Every fit known not to have converged: with dataset, seed, status and message."""
         fine = [FitStatus.CONVERGED.name, FitStatus.UNKNOWN.name]
         rows = ~np.isin(self.status.to_numpy(), fine)
         part = self.data[["seed", "status", "message"]].isel(dataset=rows)
         return part.reset_coords(drop=True).to_dataframe().reset_index()
 
     def uniformity(self, level: float = 0.05) -> pd.DataFrame:
-        """Test the stricter claim that the probabilities are uniform: q is right in every respect.
+        """Test the stricter claim that the probabilities are uniform: q is right in all respects.
 
         Almost no approximation passes (the paper, section 3.1); exact inference does.
 
@@ -206,7 +206,7 @@ class Calibration:
         -------
         DataFrame
             One row for each quantity: whether it is ``inside`` the band, ``p_value`` and
-            ``p_adjusted`` (Holm), and the ``point`` and ``excursion`` where it strays most. A
+            ``p_adjusted`` (Holm), and the ``point`` and ``excursion`` where it strays farthest. A
             quantity without probabilities is not inside, and its p-value is NaN.
         """
         from vicheck.calibration.tables import uniformity_table
@@ -216,7 +216,7 @@ class Calibration:
     def merge(self, *others: Calibration) -> Self:
         """Join runs of the same model and settings on different datasets.
 
-        Datasets keep their numbers when these differ, and are numbered anew when they do not;
+        Datasets keep their numbers when these differ, and are renumbered when they do not;
         their seeds stay.
 
         Raises

@@ -20,78 +20,78 @@ class Drift(Record):
     """How far each quantity has moved to the ends of chains, as arrays over the quantities."""
 
     shift: Floats
-    """By how much the mean is higher at the ends, in sds of the ends. Averaged over the last
-    quarter of the steps, against the mean of all draws that starts were taken from."""
+    """By how much the mean is higher at the ends, in sds of the ends: averaged over the last
+    quarter of the steps, and relative to the mean of all draws that starts were taken from."""
     shift_error: Floats
     shift_p: Floats
-    """Of the hypothesis that the mean has not moved at all, adjusted for the number of tests."""
+    """p-value of the hypothesis that the mean has not moved at all, adjusted for many tests."""
     growth: Floats
     """By how much the log sd is larger at the ends, over the same steps and draws."""
     growth_error: Floats
     growth_p: Floats
-    """Of the hypothesis that the spread has not changed at all, adjusted likewise."""
+    """p-value of the hypothesis that the spread has not changed at all, adjusted likewise."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Heights(Record):
-    """The log density along chains: of all that can be looked at, what forgets most slowly."""
+    """The log density along chains: no quantity forgets the starts more slowly."""
 
     memory: float
     """Correlation, over the chains, of log densities in the middle and at the end."""
     shift: float
-    """By how much they are higher at the end, in their sds."""
+    """By how much log densities are higher at the end, in their sds."""
     shift_error: float
     variance: float
-    """Of those at the end, for each parameter, by quantiles: no chain alone decides. That of a
-    log-concave posterior is at most 1."""
+    """Variance of those at the end, per parameter, from quantiles, so that no single chain
+    decides. For a log-concave posterior it is at most 1."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ShortChains(Record):
     """Where a few steps of MCMC lead from draws of q.
 
-    If q, or what its weights make of it, is the posterior, nothing moves but by chance. The drift
-    is a lower bound of the error, with a sign: a mean that rises was too low by at least so much,
-    as far as chains can see, which do not pass from one mode to another. Where nested R-hat is
-    about 1, chains have forgotten where they began, and drift is all of the error, not a bound.
+    If q, or q with its weights, is the posterior, things move only by chance. The drift is a lower
+    bound on the error, with a sign: a mean that rises was too low by at least that much, as far as
+    chains can see, because they do not pass from one mode to another. Where nested R-hat is about
+    1, the chains have forgotten where they started, and the drift is the whole error, not a bound.
     """
 
     names: tuple[str, ...]
     """The quantities, in the order of all arrays."""
     starts: Literal["q", "weighted"]
-    """Where chains began: at draws of q; or at draws resampled by their smoothed weights, where
-    khat is below its threshold and a thousand effective draws are left, or half of all."""
+    """Where chains started: at draws of q ("q"), or at draws resampled by their smoothed weights
+    ("weighted") if khat is below its threshold and a thousand draws, or half of all, count."""
     num_chains: int
     num_left_out: int
-    """Starts that were left out, because the density or its gradient is not finite there."""
+    """Number of starts left out because the density or its gradient is not finite there."""
     num_steps: int
     """Steps of HMC that each chain has taken."""
     num_gradients: int
-    """Gradients that each chain has asked for, after the step size was found."""
+    """Gradients that each chain has taken, after the step size was found."""
     step_size: float
-    """Of the leapfrog steps, in sds of q; they are up to 40% shorter, at random."""
+    """Size of the leapfrog steps, in sds of q; they are up to 40% shorter, at random."""
     acceptance: float
     """Mean probability of acceptance."""
     start_mean: Floats
-    """Over all draws that starts were taken from, weighted where these are."""
+    """Mean over all draws that starts were taken from, weighted if the starts are."""
     start_sd: Floats
-    """Over the same draws."""
+    """Sd over the same draws."""
     end_mean: Floats
-    """Over the last quarter of the steps, without what chance has put into the starts."""
+    """Mean over the last quarter of the steps, corrected for chance in the choice of starts."""
     end_sd: Floats
-    """Over the last quarter of the steps."""
+    """Sd over the last quarter of the steps."""
     from_starts: Drift
-    """From the starts of the chains to their ends: what is wrong with the draws they began at."""
+    """From the starts of the chains to their ends: what is wrong with the draws they started at."""
     from_q: Drift
-    """From plain draws of q to the same ends: the same, where chains began at these."""
+    """From plain draws of q to the same ends; the same if the chains started at these."""
     settling: Drift
     """From the middle of the chains to their last quarter: nothing moves once they have arrived."""
     memory: Floats
-    """Correlation of each quantity in the middle of the chains with that in their last quarter:
-    what is near 0 they have forgotten by then, wherever they began."""
+    """Correlation of each quantity in the middle of the chains with its value in their last
+    quarter; near 0, the chains have forgotten it by then, wherever they started."""
     heights: Heights
     rhat: Floats
-    """Nested R-hat of each quantity: how much the ends still depend on where the chains began. See
+    """Nested R-hat of each quantity: how much the ends still depend on the starts. See
     `vicheck.stats.drift.nested_rhat`."""
 
     def fits(self, names: tuple[str, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""`Check`: everything that was found out about an approximation."""
+"""`Check`: what was found out about an approximation."""
 
 from __future__ import annotations
 
@@ -52,46 +52,46 @@ class Check(CheckOutputs):
     """Name of each column."""
     psis: PsisResult
     khat_growth: dict[int, float]
-    """khat of the first draws, by their number: it can rise as more of the tail is seen."""
+    """khat of the first draws, by their number; it can rise as more of the tail is seen."""
     convergence: Convergence | None = None
     """For a fit of vicheck's own: whether the solver has found its optimum."""
     pooled: PooledModes | None = None
-    """When other modes were found: the mixture of all optima."""
+    """The mixture of all optima, if other modes were found."""
     modes: ModeSearch | None = None
     """How other modes were searched for; None where the model is not known."""
     chains: ShortChains | None = None
-    """Where short chains have led from the draws, when they were run: a lower bound of the error of
-    each quantity, with a sign."""
+    """Where short chains led from the draws, if they were run: a lower bound on the error of each
+    quantity, with a sign."""
     predictive: Predictive | None = None
-    """When test data was given."""
+    """Log density of the test data, if any were given."""
     title: str = ""
     notes: tuple[str, ...] = ()
-    """Sentences to read the numbers with."""
+    """Sentences to bear in mind when reading the numbers."""
     unnormalized: str = ""
-    """Why ``log_q`` lacks its constant, where it does: ELBO and evidence are then unknown."""
+    """Why ``log_q`` lacks its constant, if it does: ELBO and evidence are then unknown."""
     extra: dict[str, dict[str, float]] = field(default_factory=dict)
     """Further columns of ``moments``, by quantity: sds by linear response, and errors against
     reference draws."""
     elbo_trace: Floats = field(default_factory=lambda: np.empty(0))
-    """ELBO, in nats, as the solver went along, where that is known."""
+    """ELBO in the course of the fit, in nats, if it is known."""
     provenance: Provenance | None = None
     """What the numbers rest on: settings, seeds, data, versions."""
     seconds: float = np.nan
-    """Wall time of fit and check. Neither this nor the command is saved: the same result gives the
-    same bits."""
+    """Wall time of fit and check. Neither this nor the command is saved, so that the same result
+    gives the same bits."""
     command: str = ""
-    """The command line that made it."""
+    """The command line that made this check."""
     dims: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Names of the dimensions of quantities, where the model has some, as PyMC's have."""
+    """Names of the dimensions of quantities, if the model has them, as those of PyMC do."""
     coords: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     """Labels along these dimensions."""
     conclusions: Conclusions | None = None
-    """Of a check that was saved without its draws, or with fewer digits: what followed from all."""
+    """For a check saved without its draws, or with fewer digits: what followed from all of them."""
     model: Model | None = None
-    """The model with its data, where it is known. Neither this nor ``q`` is saved."""
+    """The model with its data, if it is known. Neither this nor ``q`` is saved."""
     q: Family | Approximation | None = None
-    """What the draws come from, where more of them can be had: a member of a family for a fit of
-    vicheck's own."""
+    """What the draws come from, if more can be drawn: for a fit by `vicheck.fit`, a member of its
+    family."""
 
     @property
     def khat(self) -> float:
@@ -151,7 +151,7 @@ class Check(CheckOutputs):
 
     @cached_property
     def screening(self) -> Screening:
-        """Whether the draws are independent, each its own, and the densities exact."""
+        """Whether the draws are independent and distinct, and the densities exact."""
         from vicheck.stats.screening import screen_draws
 
         return screen_draws(self.log_p, self.log_q, self.values, may_be_swapped=self.q is None)
@@ -163,7 +163,7 @@ class Check(CheckOutputs):
 
     @cached_property
     def divergences(self) -> Divergences:
-        """ELBO, log evidence, KL both ways, chi-square and Renyi; errors know of other modes."""
+        """ELBO, log evidence, KL both ways, chi-square and Renyi; errors allow for other modes."""
         from vicheck.checking.modes import divergences_with_modes
 
         estimated = divergences_with_modes(self.log_ratios, self.psis, self.pooled, self.modes)
@@ -182,8 +182,8 @@ class Check(CheckOutputs):
         """Mean and sd of every quantity by VI, IS and PSIS, its khat, and which to use.
 
         One row for each quantity. ``mcse`` is the error of ``psis_mean``, with an allowance for
-        what no draw has seen and with what other modes do to it, and infinite where that is not
-        known or ``khat`` is 1 or more; ``shift`` is PSIS minus VI
+        what no draw has seen and for other modes, and infinite if that is not known or ``khat`` is
+        1 or more; ``shift`` is PSIS minus VI
         in sds of the posterior, ``khat`` governs the error of this quantity's weighted mean and
         ``khat_sd`` that of its weighted sd. ``use_mean`` and ``use_sd`` say which estimate may be
         used: "vi", "psis" or "neither"; ``use`` is the weaker of the two. Where
@@ -234,7 +234,7 @@ class Check(CheckOutputs):
 
     @property
     def worst_first(self) -> pd.DataFrame:
-        """``moments`` with what is worst on top: no estimate to use, then the largest shift."""
+        """``moments`` with the worst rows on top: no estimate to use, then the largest shift."""
         from vicheck.checking.moments import worst_first
 
         return worst_first(self.moments)
@@ -267,9 +267,9 @@ class Check(CheckOutputs):
         """Say why q is not the posterior, in the model's own names; computed when first asked for.
 
         Causes are a fit that has not converged, another mode, correlations, a funnel, heavy tails,
-        skewness and a wrong scale, with what each accounts for of the variance of the log ratios.
-        Where model and q are known, some thousand draws are made with gradients, always the same;
-        otherwise draws and log ratios must do, and the notes say so.
+        skewness and a wrong scale, with the share of the variance of the log ratios that each
+        accounts for. If model and q are known, a few thousand draws are made with gradients,
+        always the same ones; otherwise draws and log ratios have to do, and the notes say so.
         """
         if self.conclusions is not None:
             from vicheck.checking.handing_over import require_draws

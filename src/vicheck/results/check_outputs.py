@@ -1,4 +1,4 @@
-"""What a check has for others: tables, draws, pages and files."""
+"""What a check hands over: tables, draws, pages and files."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class CheckOutputs:
         return quantiles_table(cast("Check", self), prob, quantities)
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
-        """Return what may be reported of every quantity, in columns named as in ArviZ.
+        """Return what may be reported for every quantity, in columns named as in ArviZ.
 
         ``mean``, ``sd``, the ends ``eti90_lb`` and ``eti90_ub`` of the equal-tailed interval,
-        ``mcse_mean``, ``mcse_sd`` and ``ess_mean``, the number of independent draws of the
+        ``mcse_mean``, ``mcse_sd`` and ``ess_mean``, the number of independent draws from the
         posterior that would give as good a mean. NaN where no estimate may be used. ``source`` is
         "psis" where the weights work; or else "vi", whose error is not chance: ``mcse_mean``,
-        ``mcse_sd`` and ``ess_mean`` are then NaN. ``khat`` is that of the quantity. Warns where
+        ``mcse_sd`` and ``ess_mean`` are then NaN. ``khat`` is that of the quantity. Warns if
         the verdict is "unreliable" or withheld.
 
         Parameters
@@ -81,16 +81,16 @@ class CheckOutputs:
         Parameters
         ----------
         num_draws
-            How many; without replacement at most those with a positive weight.
+            Their number; without replacement, at most that of the draws with a positive weight.
         replace
-            Without replacement no draw comes twice; the result is then closer to q.
+            Without replacement no draw occurs twice; the result is then closer to q.
         seed
             An integer or a JAX key; the same seed gives the same draws.
 
         Raises
         ------
         ValueError
-            When the weights are undefined, or too few draws have any.
+            When the weights are undefined, or too few draws have a positive one.
         """
         from vicheck.checking.handing_over import resampled, warn_unless_reliable
 
@@ -135,12 +135,12 @@ class CheckOutputs:
     def report(
         self, path: str | Path, *, calibration: Calibration | None = None, title: str = ""
     ) -> Path:
-        """Write all of it as one page of HTML that needs nothing else, and return its path.
+        """Write everything as one self-contained HTML page, and return its path.
 
         Parameters
         ----------
         path
-            The file; one that is there is replaced when the new one is complete.
+            The file; an existing one is replaced when the new one is complete.
         calibration
             What `vicheck.vsbc` has found for the same model, to be shown on the same page.
         title
@@ -166,7 +166,7 @@ class CheckOutputs:
         Parameters
         ----------
         path
-            The file: ``.npz``, or any name that does not end like a file of another program's.
+            The file: ``.npz``, or any name that does not end like a file of another program.
         draws
             False leaves the draws out. Verdict, moments, quantiles, summary and the report stay;
             what needs the draws then says that they are missing.

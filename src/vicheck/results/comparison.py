@@ -24,7 +24,7 @@ class Comparison:
         """One row for each: khat with its 90% interval, ELBO, verdict, and how the fit went.
 
         ``status`` is how the solver ended, empty where that is not known; ``seconds`` are those of
-        fit and check together, or of the check alone for fits made elsewhere.
+        fit and check together, or only of the check for fits made elsewhere.
         """
         import pandas as pd
 

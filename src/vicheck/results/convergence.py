@@ -24,7 +24,7 @@ class GradientTest(Record):
     size: float
     """Largest entry of the mean gradient, in standard deviations of q."""
     p_value: float
-    """Of the hypothesis that no entry exceeds the tolerance; Bonferroni over the entries."""
+    """p-value of the hypothesis that no entry exceeds the tolerance; Bonferroni over entries."""
     tolerance: float
     worst: str
     """The parameter with the largest entry."""
@@ -51,18 +51,18 @@ class Convergence(Record):
     """Largest Monte Carlo error of their average, in sds."""
     family: str = ""
     richer: str = "full_rank"
-    """Family to try where this one is too poor, or nothing."""
+    """Family to try if this one is too poor; empty if there is none."""
     elbo_rise: float = np.nan
-    """Nats by which the ELBO was still rising at the end of a run, where its course is known."""
+    """Nats by which the ELBO was still rising at the end of a run, if its course is known."""
     elbo_rise_steps: int = 0
-    """Steps over which it did; 0 where it was not seen to rise."""
+    """Steps over which it rose by that; 0 if it was not seen to rise."""
     gradient_trace: Floats = field(default_factory=lambda: np.empty(0))
     """Largest entry of the gradient, in sds, after each round of the deterministic solver."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PooledModes(Record):
-    """The mixture, in parts by their ELBOs, of all optima that the starts have settled on."""
+    """The mixture of all optima that the starts have settled on, weighted by their ELBOs."""
 
     khat: float
     log_evidence: Measure
@@ -73,7 +73,7 @@ class PooledModes(Record):
     locations: Floats
     """Their means, one row each, on the unconstrained scale."""
     names: tuple[str, ...] = ()
-    """Quantities of which it is known what the other optima do to them."""
+    """Quantities for which the effect of the other optima is known."""
     shift: Floats = field(default_factory=lambda: np.empty(0))
     """By how many sds the other optima move the mean of each."""
     growth: Floats = field(default_factory=lambda: np.empty(0))

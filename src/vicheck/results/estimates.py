@@ -43,14 +43,14 @@ class Measure(Record):
     reason: str = ""
     """Why there is no value, or no error."""
     caution: str = ""
-    """Why the error may be larger than it says."""
+    """Why the error may be larger than stated."""
 
     def __float__(self) -> float:
         return float(self.value)
 
     @property
     def in_brief(self) -> str:
-        """The number and its error, without a word."""
+        """The number and its error, without the reason."""
         error = "" if np.isnan(self.mcse) else f" +- {self.mcse:.2g}"
         return f"{self.value:.4g}{error}"
 

@@ -23,12 +23,12 @@ class Cause(Record):
     """One reason why q is not the posterior."""
 
     code: CauseCode
-    """Which: programs compare this, never the sentence."""
+    """Its name: compare this in programs, never the sentence."""
     share: float
     """Part of the variance of the log ratios that it accounts for, between 0 and 1; for a mode,
     the part of the posterior that lies there."""
     names: tuple[str, ...]
-    """Coordinates that take part, the most important first; of a funnel first the scales."""
+    """Coordinates involved, the most important first; for a funnel, the scales first."""
     sentence: str
     remedy: str
     """Name of the remedy in `vicheck.remedies`."""
@@ -51,7 +51,7 @@ class Explanation(Record):
     """Worst first; a mode that q does not reach comes before all others. Empty where nothing
     accounts for a tenth of the variance, or where the log ratios hardly vary."""
     sd: float
-    """Of the log ratios, in nats, with extremes compressed."""
+    """Sd of the log ratios, in nats, with extremes compressed."""
     num_draws: int
     """Draws that were looked at."""
     coordinates: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class Explanation(Record):
     """First and second coordinate of each row of ``pairs``, one after the other."""
     pair_columns: dict[str, Floats] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    """What is to be said where there is no cause, and what could not be looked at."""
+    """Remarks: what can be said if there is no cause, and what could not be looked at."""
 
     @property
     def table(self) -> pd.DataFrame:

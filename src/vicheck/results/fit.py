@@ -44,17 +44,17 @@ class Solution:
     """The solver's own estimate, NaN for a fit that has run away: on the draws it was fitted to, no
     number is too high. A check estimates it again from fresh draws."""
     num_evaluations: int
-    """How often the log density was evaluated, with its gradient or without."""
+    """Number of evaluations of the log density, with its gradient or without."""
     gradient_norm: float = np.nan
     """Largest entry of the gradient in units of standard deviations, on the solver's own draws."""
     sampling_error: float = np.nan
     """Largest error of a mean or log sd, in sds, that comes from the solver's finite draws."""
     num_draws: int = 0
-    """Draws in the objective: all of them, or in each step."""
+    """Draws in the objective: in all, or per step."""
     others: tuple[Optimum, ...] = ()
     """Optima at other modes, which the search has found."""
     search: ModeSearch | None = None
-    """How other modes were searched for; None where that was not done."""
+    """How other modes were searched for; None if they were not."""
     elbo_trace: Floats = field(default_factory=lambda: np.empty(0))
     """ELBO in the course of the optimisation."""
     gradient_trace: Floats = field(default_factory=lambda: np.empty(0))
@@ -79,17 +79,17 @@ class Fit:
     seed: int
     solution: Solution
     seconds: float
-    """Wall time, with compiling when the model was new."""
+    """Wall time, including compiling if the model was new."""
     options: dict[str, Any] = field(default_factory=dict)
-    """Options that were given, the rank and those of the solver."""
+    """Options that were given: the rank, and those of the solver."""
     computed: Hashable = None
     """What the model computed when it was fitted; None if unknown."""
     name: str = ""
-    """What it was called when it was fitted, if anything."""
+    """The title given when it was fitted, if any."""
 
     @property
     def q(self) -> Family:
-        """The approximation, on the flat unconstrained vector, for use inside JAX.
+        """The approximation, a distribution of the flat unconstrained vector, for use inside JAX.
 
         It is in float64: use it within `vicheck.model.double_precision`, or take ``mean``, ``sd``,
         ``covariance`` and ``sample``, which need no such care.
@@ -98,7 +98,7 @@ class Fit:
 
     @property
     def title(self) -> str:
-        """What its checks and reports are called: by default after model, family and solver."""
+        """Title of its checks and reports: by default the model, the family and the solver."""
         if self.name:
             return self.name
         count = "1 parameter" if self.model.dim == 1 else f"{self.model.dim} parameters"
@@ -151,7 +151,7 @@ class Fit:
     def sample(self, num_draws: int = 1000, seed: Seed = 0) -> dict[str, Floats]:
         """Draw named parameters from q, on their own scale, and what the model derives from them.
 
-        Warns where the fit has not converged.
+        Warns if the fit has not converged.
 
         Returns
         -------
@@ -168,12 +168,12 @@ class Fit:
     def linear_response(
         self, quantities: Spec | None = None, *, num_draws: int | None = None
     ) -> LinearResponse:
-        """Return sds and covariances that the optimum implies, where those of q are too small.
+        """Return sds and covariances as the optimum implies them, where those of q are too small.
 
         Mean field leaves correlations out, and its sds are then too small although its means may
-        be right. How the means of q would respond to a tilted posterior tells the covariances
-        (Giordano, Broderick and Jordan 2018): exactly so for a Gaussian posterior and quantities
-        that are linear on the unconstrained scale, to first order for others.
+        be right. How the means of q respond to a tilted posterior gives the covariances (Giordano,
+        Broderick and Jordan 2018): exactly for a Gaussian posterior and quantities that are linear
+        on the unconstrained scale, to first order for others.
 
         Parameters
         ----------
@@ -182,15 +182,15 @@ class Fit:
         num_draws
             Fixed draws that the objective is averaged over, an even number: by default 256 for up
             to 512 variational parameters (mean field has two for each of the model's), whose
-            Hessian is factored; else 64, and as many quantities as are asked for, at most 256, are
+            Hessian is factored; otherwise 64, and the quantities asked for, at most 256, are
             solved for by conjugate gradients. A family with correlations needs more in many
             dimensions.
 
         Returns
         -------
         LinearResponse
-            With a status: the numbers are NaN if the fit is not at an optimum. For ``"low_rank"``
-            of a rank above 1 it hardly ever is one, because its factor can be turned.
+            It has a status: the numbers are NaN if the fit is not at an optimum. With
+            ``"low_rank"`` and a rank above 1 it hardly ever is, because the factor can be rotated.
 
         Examples
         --------

@@ -39,31 +39,31 @@ class ResponseStatus(Enum):
 class LinearResponse:
     """Covariances of the posterior as a fit's optimum implies them, not as q has them.
 
-    Tilting the posterior by a factor ``exp(t g)`` moves the posterior mean of h, at first, by
-    ``t Cov(h, g)``. Linear response takes the same derivative of the mean of h under the best
+    Tilting the posterior by a factor ``exp(t g)`` moves the posterior mean of h, at first, by ``t
+    Cov(h, g)``. Linear response takes the same derivative of the mean of h under the best
     approximation: ``dE_q[h]/dm' H^-1 dE_q[g]/dm``, with m the parameters of q and H the Hessian of
-    the objective. All numbers are NaN unless ``status`` is OK, and a quantity is NaN that hardly
-    any draw changes with q, as a truth value does not.
+    the objective. All numbers are NaN unless ``status`` is OK. So is a quantity that does not
+    change with q at most draws, such as an indicator.
     """
 
     fit: Fit
     status: ResponseStatus
     names: tuple[str, ...]
-    """Of the quantities."""
+    """Names of the quantities."""
     derivatives: Floats
-    """Of the mean of each quantity by steps of q, in its sds, shape ``(Q, p)``."""
+    """Derivatives of the mean of each quantity by steps of q, in its sds, shape ``(Q, p)``."""
     responses: Floats
     """Steps of q in response to a tilt by each quantity: the derivatives times the inverse."""
     gradient: GradientTest
     """Whether q is an optimum, on fresh draws."""
     coordinate_covariance: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    """Of the unconstrained parameters; empty where the Hessian was too large to be factored."""
+    """Covariance of the unconstrained parameters; empty if the Hessian was too large to factor."""
     num_draws: int = 0
     """Fixed draws that the objective is averaged over."""
     num_evaluations: int = 0
-    """How often the density was evaluated with its gradient."""
+    """Number of evaluations of the density with its gradient."""
     num_iterations: int = 0
-    """Of conjugate gradients; 0 where the Hessian was factored."""
+    """Iterations of conjugate gradients; 0 if the Hessian was factored."""
 
     @property
     def sd(self) -> pd.Series:
@@ -95,9 +95,9 @@ class LinearResponse:
         return pd.Series(_root(np.diagonal(self.coordinate_covariance)), names, np.float64)
 
     def approximation(self) -> Family:
-        """Return the normal with q's mean and the covariance by linear response.
+        """Return the normal with q's mean and the covariance from linear response.
 
-        On the unconstrained scale, a member of the family ``"full_rank"``.
+        It is on the unconstrained scale, a member of the family ``"full_rank"``.
 
         Raises
         ------

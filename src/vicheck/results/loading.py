@@ -16,12 +16,12 @@ __all__ = ["load"]
 
 
 def load(path: str | Path) -> Check | Calibration:
-    """Read a result that was saved: a check or a calibration, whichever the file holds.
+    """Read a saved result: a check or a calibration, whichever the file holds.
 
     Parameters
     ----------
     path
-        What the ``save`` of a result, or ``--save`` on the command line, has written. A fit, a
+        A file written by the ``save`` of a result, or by ``--save`` on the command line. A fit, a
         rescue or a comparison has no file of its own: save its checks.
 
     Raises

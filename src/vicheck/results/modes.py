@@ -22,16 +22,16 @@ even a mode that small would change an sd."""
 class ModeSearch(Record):
     """The search for modes of a posterior's density on the unconstrained scale.
 
-    A *mode* is where climbs of the density end. Rows of the arrays are modes: first those that the
-    approximation reaches, then the others, in each part the one of highest density first.
+    A *mode* is where climbs of the density end. The rows of the arrays are modes: first those that
+    the approximation reaches, then the others, each group in order of falling density.
     """
 
     starts: dict[str, int]
-    """How many climbs began where."""
+    """Number of climbs by where they started."""
     num_arrived: int
     """Climbs that ended at a mode. The others ran out of evaluations: a funnel has no mode."""
     num_evaluations: int
-    """Of the density with its gradient."""
+    """Evaluations of the density with its gradient."""
     num_reached: int
     """Modes within reach of the approximation."""
     z: Floats
@@ -39,13 +39,13 @@ class ModeSearch(Record):
     log_p: Floats
     """Log density there."""
     log_mass: Floats
-    """Log of the integral over the mode by Laplace's method; NaN where that cannot be said."""
+    """Log of the integral over the mode by Laplace's method; NaN if that does not apply."""
     counts: Floats
-    """Climbs that ended at each."""
+    """Number of climbs that ended at each."""
     away: Floats
-    """How far each is from the approximation's mean: sds of the coordinate where they are most."""
+    """Distance of each from the approximation's mean: the largest over coordinates, in sds."""
     most_reached: float = np.nan
-    """Log of what the approximation itself holds at least: its ELBO, where that is known."""
+    """Lower bound on the log mass that the approximation itself holds: its ELBO, if known."""
     symmetry: str = ""
     """What turns some of the modes into each other, such as the order of the components of a
     mixture; empty where nothing was recognised."""
@@ -55,12 +55,12 @@ class ModeSearch(Record):
 
     @property
     def num_starts(self) -> int:
-        """All climbs."""
+        """Number of all climbs."""
         return sum(self.starts.values())
 
     @property
     def num_others(self) -> int:
-        """Modes that the approximation does not reach."""
+        """Number of modes that the approximation does not reach."""
         return len(self.log_p) - self.num_reached
 
     @property

@@ -19,18 +19,18 @@ __all__ = ["Provenance", "fingerprint_of_arrays", "installed_version", "python_c
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Provenance(Record):
-    """What a result rests on; the same for the same computation, so without dates and times."""
+    """What a result rests on: the same for the same computation, so without dates and times."""
 
     settings: dict[str, Any]
     """Options and seeds by name."""
     subject: str
-    """What the fingerprint is one of: "data", "draws" or "model and data"."""
+    """What the fingerprint identifies: "data", "draws" or "model and data"."""
     fingerprint: str
-    """Tells one subject from another; empty where there is none."""
+    """Distinguishes one subject from another; empty if there is none."""
     versions: dict[str, str]
-    """Of Python and of the libraries that computed the numbers."""
+    """Versions of Python and of the libraries that computed the numbers."""
     code: str = ""
-    """A line of Python that repeats it, where there is one."""
+    """A line of Python that repeats the computation, if there is one."""
 
 
 def fingerprint_of_arrays(arrays: Mapping[str, Any]) -> str:

@@ -40,8 +40,8 @@ class PsisStatus(Enum):
 class PsisResult(Record):
     """Pareto smoothed importance sampling of one vector of log ratios, or of each in a batch.
 
-    For a batch of shape ``(..., S)`` each number that belongs to a vector is an array of shape
-    ``(...)``.
+    For a batch of shape ``(..., S)``, each number that belongs to one vector becomes an array of
+    shape ``(...)``.
     """
 
     khat: Any
@@ -57,22 +57,22 @@ class PsisResult(Record):
     threshold: float
     """Largest khat that is reliable with this many draws."""
     min_draws: Any
-    """Number of draws from which on this khat would be reliable, were there no cap of 0.7."""
+    """Number of draws from which this khat would be reliable if there were no cap of 0.7."""
     convergence_rate: Any
-    """1 when the error falls as with independent draws, 0 when more draws do not help."""
+    """1 if the error falls as with independent draws, 0 if more draws do not help."""
     status: Any
     """`PsisStatus`; for a batch an object array of them."""
     num_zero: Any
-    """How many log ratios are -inf, and so have weight zero."""
+    """Number of log ratios that are -inf, and so have weight zero."""
     num_invalid: Any
-    """How many log ratios are NaN or +inf."""
+    """Number of log ratios that are NaN or +inf."""
     first_invalid: Any
     """Index of the first of these, or -1."""
     khat_posterior: KhatPosterior
     """Uncertainty of khat."""
     tail_fits: TailFits | None = None
-    """In a check whose ratios turned out to have no Pareto tail: what tails of other lengths say.
-    The weights are those of the raw ratios then. `vicheck.psis` leaves it out."""
+    """In a check whose ratios have no Pareto tail: what tails of other lengths say. The weights
+    are then those of the raw ratios. `vicheck.psis` leaves this out."""
 
     _arrays_of: ClassVar = {"status": PsisStatus}
 

@@ -55,7 +55,7 @@ class Reference:
     draws: dict[str, Floats]
     """Parameters and derived quantities by name, shape ``(chains, draws, *shape)``."""
     rhat: dict[str, float]
-    """Rhat of each scalar, the larger of bulk and folded; NaN when all its draws are the same."""
+    """Rhat of each scalar, the larger of bulk and folded; NaN if all its draws are the same."""
     ess: dict[str, float]
     """Bulk effective sample size of each scalar; NaN when all its draws are the same."""
     mcse: dict[str, float]
@@ -63,7 +63,7 @@ class Reference:
     num_divergent: int
     """Divergent transitions after warm-up."""
     num_gradients: int = 0
-    """Gradients of the density that all chains took, warm-up included; 0 if not known."""
+    """Gradients of the density that all chains took, including warm-up; 0 if not known."""
 
     @property
     def num_chains(self) -> int:
@@ -99,7 +99,7 @@ class Reference:
 
     @property
     def caution(self) -> str:
-        """What speaks against trusting the draws; empty when nothing does."""
+        """The reason not to trust the draws; empty if there is none."""
         reasons = []
         if not self.max_rhat < MAX_RHAT:
             reasons.append(f"the largest Rhat is {self.max_rhat:.3f}, above {MAX_RHAT}")

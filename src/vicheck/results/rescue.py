@@ -26,59 +26,59 @@ class Attempt:
     """Its name; "none" for what the rescue began with."""
     khat_before: float
     khat_after: float = np.nan
-    """On fresh draws: a few, where these say that no more are worth it, and then there is no
-    ``level``. NaN where there is nothing to judge."""
+    """khat on fresh draws. If a few of them say that more are not worth it, there is no ``level``.
+    NaN if there is nothing to judge."""
     level: str = ""
     effective: float = np.nan
     """Effective draws for each draw."""
     drift: float = np.nan
     """Largest drift of a mean along short chains, in sds."""
     evaluations: int = 0
-    """Of the density, with a gradient or without, the judgement included."""
+    """Evaluations of the density, with a gradient or without, including those for judging."""
     gradients: int = 0
-    """Of these, how many with a gradient."""
+    """How many of these had a gradient."""
     seconds: float = 0.0
     kept: bool = False
     why: str = ""
-    """Why it was kept, or not, or not tried."""
+    """Why it was kept, rejected or not tried."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rescue:
-    """The best approximation that remedies have led to, judged on fresh draws, and the trail."""
+    """The best approximation the remedies have led to, judged on fresh draws, and the trail."""
 
     check: Check
-    """Of the best approximation, a check like any other."""
+    """The check of the best approximation, a check like any other."""
     attempts: tuple[Attempt, ...]
     succeeded: bool
-    """Whether the check says that the answer can be used, and short chains agree."""
+    """Whether the check says that the answer can be used, and short chains do not disagree."""
     sentence: str
-    """What came of it."""
+    """The outcome in one sentence."""
     code: str
-    """Lines that repeat it without a search."""
+    """Lines that repeat it without the search."""
     remedies: tuple[str, ...] = ()
-    """Those that have led to it, in this order: what `vicheck.rescue` and
+    """The remedies that have led to it, in order: what `vicheck.rescue` and
     `vicheck.rescue_fitter` take to repeat it."""
     fit: Fit | None = None
-    """Where the best approximation was fitted by a solver; None where it was built from draws."""
+    """The fit, if the best approximation came from a solver; None if it was built from draws."""
     reference: Reference | None = None
-    """Draws by NUTS, where nothing cheaper was enough."""
+    """Draws by NUTS, if nothing cheaper was enough."""
     before: Check | None = None
-    """The check that it began with, where that is known."""
+    """The check that the rescue began with, if it is known."""
 
     @property
     def by_sampling(self) -> bool:
-        """Whether it is draws by NUTS that can be used, and no approximation."""
+        """Whether draws by NUTS are to be used, because no approximation can be."""
         return bool((self.moments["source"] == "nuts").all())
 
     @property
     def num_gradients(self) -> int:
-        """Gradients that all of it has taken: fit, remedies, short chains and NUTS."""
+        """Gradients that the whole rescue has taken: fit, remedies, short chains and NUTS."""
         return sum(attempt.gradients for attempt in self.attempts)
 
     @property
     def num_evaluations(self) -> int:
-        """The same with densities that were evaluated without a gradient."""
+        """The same, including densities evaluated without a gradient."""
         return sum(attempt.evaluations for attempt in self.attempts)
 
     @property
@@ -90,7 +90,7 @@ class Rescue:
 
     @property
     def moments(self) -> pd.DataFrame:
-        """Mean, sd and Monte Carlo error of every quantity, by what may be used of it.
+        """Mean, sd and Monte Carlo error of every quantity, from the source that may be used.
 
         ``source`` is "nuts" where NUTS was run and has mixed; or else "psis" where the weights
         work, "vi" where they do not, and "neither" where the check recommends nothing.
@@ -141,7 +141,7 @@ class Rescue:
         return table.sort_values("change", key=abs, ascending=False, kind="stable")
 
     def report(self, path: str | Path) -> Path:
-        """Write what was tried and the check of the best as one page of HTML; return its path."""
+        """Write what was tried and the check of the best as one HTML page; return its path."""
         from vicheck.report.page import write_report
 
         return write_report(path, check=self.check, rescue=self)

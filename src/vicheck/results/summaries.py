@@ -19,9 +19,9 @@ class Average(Record):
     low: float
     high: float
     num_used: int
-    """Datasets for which the number is known."""
+    """Number of datasets for which it is known."""
     largest_share: float = np.nan
-    """Of a single dataset in the sum of absolute values: near 1, the interval means nothing."""
+    """Largest share of one dataset in the sum of absolute values; near 1, ignore the interval."""
 
     def __str__(self) -> str:
         if not self.num_used:
@@ -50,4 +50,4 @@ class KhatSummary(Record):
     """Share of the datasets whose khat is not below the threshold."""
     num_used: int
     num_undefined: int
-    """Datasets that have an approximation but no khat."""
+    """Number of datasets that have an approximation but no khat."""

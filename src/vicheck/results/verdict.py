@@ -19,7 +19,7 @@ class Finding(Record):
     """One sentence about a fit, with how bad it is, the numbers behind it and what to do."""
 
     code: str
-    """Which finding it is, as in ``khat-high``: programs compare this, never the sentence. The
+    """Its name, such as ``khat-high``: compare this in programs, never the sentence. The
     codes are those of `vicheck.judging.findings.CATALOGUE`."""
     severity: Severity
     sentence: str
@@ -40,7 +40,7 @@ class Answer(Record):
 
     value: Literal["yes", "no", "unknown"] = "unknown"
     because: tuple[str, ...] = ()
-    """Codes of findings; none where nothing was found out."""
+    """Codes of findings; none if nothing was found out."""
 
     def __str__(self) -> str:
         return self.value
@@ -48,13 +48,13 @@ class Answer(Record):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NextStep(Record):
-    """One thing to do next: its name, what it would do, and its line of Python."""
+    """One thing to do next: its name, what it does, and its line of Python."""
 
     name: str
-    """Of the remedy in `vicheck.remedies`."""
+    """Name of the remedy in `vicheck.remedies`."""
     sentence: str
     code: str = ""
-    """A line of Python, where one could be right for everyone."""
+    """A line of Python, if one can be right for everyone."""
 
     def __str__(self) -> str:
         return plain(self.sentence)
@@ -80,23 +80,23 @@ class Verdict(Record):
     """Has the optimiser found the optimum, as accurately as it was asked to? Of a calibration: have
     all fits?"""
     close: Answer = Answer()
-    """Is q itself close to the posterior, so that plain estimates will do?"""
+    """Is q itself close to the posterior, so that plain estimates can be used?"""
     weights_work: Answer = Answer()
     """Do the smoothed weights correct what is wrong with q?"""
     elsewhere: Answer = Answer()
-    """Was part of the posterior found away from q? No means that a search has found nothing, and
-    unknown that there was none or that its climbs did not arrive anywhere."""
+    """Was part of the posterior found away from q? No means that a search has found nothing;
+    unknown, that there was no search or that its climbs did not arrive anywhere."""
     chains_agree: Answer = Answer()
-    """Do short chains stay where q, or its weighted draws, are? Unknown where none were run."""
+    """Do short chains stay where q, or its weighted draws, are? Unknown if none were run."""
 
     @property
     def code(self) -> str:
-        """The first of the next steps that is a line of Python; empty when none is."""
+        """The first line of Python among the next steps; empty if there is none."""
         return next((step.code for step in self.next_steps if step.code), "")
 
     @property
     def others(self) -> tuple[Finding, ...]:
-        """The findings beside the one whose sentence is the verdict's."""
+        """The findings other than the one whose sentence is the verdict's."""
         return tuple(finding for finding in self.findings if finding.code != self.decided_by)
 
     def __str__(self) -> str:

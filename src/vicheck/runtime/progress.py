@@ -55,7 +55,7 @@ class _Handed(_Quiet):
 
 
 class _Line(_Quiet):
-    """A line that is written anew twice a second, by a thread of its own."""
+    """A line that is rewritten twice a second, by a thread of its own."""
 
     def __init__(self, what: str) -> None:
         self._sentence, self._start = what, time.monotonic()

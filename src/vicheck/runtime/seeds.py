@@ -1,4 +1,4 @@
-"""What `seed=` takes, everywhere: an integer, or a key of JAX's."""
+"""What `seed=` takes, everywhere: an integer or a JAX key."""
 
 from __future__ import annotations
 

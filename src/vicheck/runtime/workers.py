@@ -1,4 +1,4 @@
-"""Chunks of work on an executor: where they are computed, and who dies meanwhile, changes nothing.
+"""Chunks of work on an executor: neither where they run nor a worker that dies changes the result.
 
 A chunk is a pure function of the work and its number. What it raises comes back as it is; anything
 else that an executor raises means that the chunk was lost on the way, and can be computed again.

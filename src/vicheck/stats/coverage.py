@@ -65,10 +65,10 @@ def covers_as_claimed(
     probabilities
         Calibration probabilities, shape ``(M,)`` or ``(M, Q)``.
     level
-        Of the test.
+        Level of the test.
     stretch
-        What counts as nearly: an interval may cover as often as that of a normal q whose sd is too
-        small, or too large, by this factor.
+        What counts as nearly so: an interval may cover as often as that of a normal q whose sd is
+        too small, or too large, by this factor.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def covers_as_claimed(
 
 @lru_cache(maxsize=32)
 def detectable_stretch(num_datasets: int, level: float = 0.05, *, stretch: float = 1.0) -> float:
-    """Return by what factor q has to be too narrow for `covers_as_claimed` to find it.
+    """Return the factor by which q has to be too narrow for `covers_as_claimed` to find it.
 
     It is found with a probability of 0.8 or a little more, for a normal posterior: at the one
     interval where it shows best with 0.7, and simulated for 20 to 10,000 datasets that makes 0.8 to

@@ -1,6 +1,6 @@
 """Expectations and standard deviations from weighted draws, with their errors.
 
-All four estimates of the paper's equation 3 differ only in the weights: get log weights from
+The four estimates of the paper's equation 3 differ only in the weights: get log weights from
 `plain_log_weights`, `importance_log_weights`, `truncated_log_weights` or `psis(...).log_weights`
 and pass them to `expectation`, or to `vicheck.stats.quantiles.quantiles`. Draws come first:
 ``values`` has shape ``(S,)`` or ``(S, ...)``.
@@ -79,7 +79,7 @@ def expectation(values: ArrayLike, log_weights: ArrayLike) -> Estimate:
     Notes
     -----
     mcse^2 = sum w^2 (h - mean)^2, the delta method for a ratio of two averages; it holds when khat
-    is below the threshold and is too small, without limit, when khat is above. The variance is
+    is below the threshold, and may be far too small when khat is above it. The variance is
     divided by 1 - sum w^2, which is (S - 1) / S for equal weights. Draws of weight zero do not
     count, whatever their value.
 
@@ -153,8 +153,9 @@ def khat_of(
 ) -> Any:
     """Estimate the khat that governs the error of one quantity's mean.
 
-    The larger khat of the two tails of (h - center) r. It can be far below the joint khat, when
-    the large ratios sit where h is next to its mean, or above it, when h itself is large there.
+    This is the larger khat of the two tails of (h - center) r. It can be far below the joint khat,
+    when the large ratios lie where h is close to its mean, or above it, when h itself is large
+    there.
 
     Parameters
     ----------

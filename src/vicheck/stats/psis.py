@@ -61,9 +61,9 @@ def psis(
     Returns
     -------
     PsisResult
-        khat with its uncertainty, normalised log weights, and a status. Only with status OK are
-        the weights smoothed; with any but OK and CONSTANT khat is `nan`. The weights are raw
-        then, or `nan` where all ratios are zero or some are NaN or +inf.
+        khat with its uncertainty, normalised log weights, and a status. The weights are
+        smoothed only with status OK. With any status but OK and CONSTANT, khat is `nan` and the
+        weights are raw, or `nan` if all ratios are zero or some are NaN or +inf.
 
     Warns
     -----
@@ -92,7 +92,7 @@ def psis(
 def psis_khat(
     log_ratios: ArrayLike, *, tail_length: int | None = None, strict: bool = False
 ) -> Any:
-    """Estimate khat alone: faster than `psis`, and float64 input is not copied.
+    """Estimate only khat: faster than `psis`, and float64 input is not copied.
 
     Parameters, warnings and errors are those of `psis`.
 

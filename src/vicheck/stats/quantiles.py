@@ -23,7 +23,7 @@ class Quantiles(NamedTuple):
     """A row for each probability and a column for each quantity."""
 
     plain: Floats
-    """Of the draws as they are, with equal weights."""
+    """Quantiles of the draws as they are, with equal weights."""
     weighted: Floats
     mcse: Floats
     """Monte Carlo standard error of ``weighted``; infinite where too few draws lie beyond it."""
@@ -46,11 +46,9 @@ def quantiles(
     QuantileEstimate
         ``value`` and ``mcse``, with the dimension of ``probabilities`` first.
 
-    Notes
-    -----
-    The smallest value whose cumulative weight reaches the probability. Its error is half the
-    distance between the quantiles one standard error of that cumulative weight below and above;
-    it is infinite where one of these would lie beyond all draws.
+    Notes ----- The quantile is the smallest value whose cumulative weight reaches the probability.
+    Its error is half the distance between the quantiles one standard error of that cumulative
+    weight below and above; it is infinite where one of these would lie beyond all draws.
 
     Examples
     --------

@@ -62,7 +62,7 @@ class PaperKs(NamedTuple):
     statistic: Any
     """Largest difference between the distribution functions of p and of 1 - p."""
     p_value: Any
-    """As if p and 1 - p were independent samples."""
+    """p-value as if p and 1 - p were independent samples."""
 
 
 class _Extremes(NamedTuple):
@@ -88,7 +88,7 @@ def symmetry_test(
     randomised
         The statistic is a whole number, so the p-values are discrete, and a test at 5% rejects
         somewhat less often. With True they are exactly uniform under symmetry: a random share of
-        the probability of the observed value is taken off.
+        the probability of the observed value is subtracted.
 
     Notes
     -----
@@ -172,7 +172,7 @@ def paper_ks(probabilities: ArrayLike) -> PaperKs:
     Notes
     -----
     The two samples are the same numbers, so the p-value is too small: `paper_ks_size` is how
-    often the test really rejects, 9 to 11% for a nominal 5%. It is here to compare with the
+    often the test really rejects, 9 to 11% for a nominal 5%. It is given for comparison with the
     paper; judge by `symmetry_test`. The number is that of ``scipy.stats.ks_2samp(p, 1 - p)``: the
     exact law for two independent samples up to M = 10,000, an approximation above (R's
     ``ks.test`` takes the limit from M = 100 on). Ties are those of exact arithmetic: 0.3 and

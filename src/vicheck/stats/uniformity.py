@@ -60,11 +60,11 @@ class UniformityTest(NamedTuple):
     inside: Any
     """Whether the whole ECDF lies inside the band."""
     p_value: Any
-    """Of the statistic; not below 1e-10."""
+    """p-value of the statistic; not below 1e-10."""
     statistic: Any
     """Smallest two-sided binomial tail probability of the ECDF over all points."""
     point: Any
-    """Where that is."""
+    """The point where it is smallest."""
     excursion: Any
     """ECDF minus uniform at that point: positive when too many p lie below it."""
 
@@ -77,13 +77,13 @@ def simultaneous_band(
     Parameters
     ----------
     num_datasets
-        M, how many calibration probabilities there are of each quantity.
+        M, the number of calibration probabilities of each quantity.
     level
         Probability with which the ECDF lies in the band at all points at once. The ECDF takes
         discrete values: the level is the least probability, and the band the narrowest of its
         kind that keeps it.
     num_points
-        K, at how many equidistant points; by default M, at most 1000.
+        K, the number of equidistant points; by default M, at most 1000.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def uniformity_test(
         Calibration probabilities, shape ``(M,)`` or ``(M, Q)``. Draws of q instead of its
         distribution function need `randomised_probability`, which has no ties.
     level
-        Of the test: the band has level 1 - ``level``.
+        Level of the test: the band has level 1 - ``level``.
     num_points
         As in `simultaneous_band`.
 

@@ -45,7 +45,8 @@ def fit(
         From `vicheck.from_numpyro`, `vicheck.from_pymc`, `vicheck.from_stan` or
         `vicheck.from_log_density`.
     data
-        Named arrays that replace the model's own; of the same shapes, nothing is compiled again.
+        Named arrays that replace the model's own. If shapes stay the same, nothing is compiled
+        again.
     family
         ``"mean_field"``, ``"full_rank"``, ``"low_rank"`` (low rank plus diagonal),
         ``"bent"`` (skewed, heavy-tailed and bent, for few parameters) or one of your own
@@ -58,20 +59,21 @@ def fit(
         or ``"stan_advi"`` (Stan's algorithm).
     num_starts
         Starts of the search for other modes that follows the fit: the density is climbed from the
-        fit, the prior, boxes of several widths and points of high density. With 48 of them a mode
-        that a tenth of the starts lead to is found with 99%. Modes that q does not reach are fitted
-        too; the deterministic solver returns the best of all (``fit.solution.search`` and
-        ``others`` have the rest). 1 means no search. For an expensive density there may be fewer,
-        12 at least: as many as the evaluations allow that the fit took, or 3000, or 1000 of a
-        density that is computed on the host.
+        fit, the prior, boxes of several widths and points of high density. With 48 of them, a mode
+        to which a tenth of the starts lead is found with probability 99%. Modes that q does not
+        reach are fitted too, and the deterministic solver returns the best of all fits
+        (``fit.solution.search`` and ``others`` have the rest). 1 means no search. An expensive
+        density may get fewer starts, but at least 12: as many as fit into the number of
+        evaluations that the fit took, or into 3000 if that is more (1000 if the density is
+        computed on the host).
     seed
         An integer or a JAX key; the same seed gives the same bits.
     progress
-        Whether to show a line on standard error, after a second and where that is a terminal or a
-        notebook; or a function to call with each sentence instead.
+        Whether to show a progress line on standard error, after a second and only in a terminal or
+        a notebook; or a function to be called with each sentence instead.
     title
-        What checks and reports of this fit are called; by default the names of the model's
-        function, the family and the solver.
+        Title of the checks and reports of this fit; by default the names of the model's function,
+        the family and the solver.
     **options
         Options of the solver: see `vicheck.vi.solvers.deterministic.solver.Deterministic`,
         `vicheck.vi.solvers.stochastic.Stochastic`, `vicheck.vi.solvers.stan_advi.StanAdvi`.
@@ -79,8 +81,8 @@ def fit(
     Returns
     -------
     Fit
-        With a status; a fit that failed is a value, not an exception. An interrupted one
-        (Ctrl-C) is returned as far as it got; a second Ctrl-C does not wait.
+        It has a status: a fit that failed is a value, not an exception. A fit interrupted by
+        Ctrl-C is returned as far as it got; a second Ctrl-C does not wait.
 
     Raises
     ------

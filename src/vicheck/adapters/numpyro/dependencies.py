@@ -68,7 +68,7 @@ class Look:
 def look_at(
     function: Callable[..., Any], fixed: Data, data: Data, redrawn: frozenset[str] = frozenset()
 ) -> Look:
-    """Trace a function with these arguments, and with some of its observed sites drawn anew."""
+    """Trace a function with these arguments, and with some of its observed sites redrawn."""
     leaves = dict(_leaves(data))
     sites: dict[str, Any] = {}
     labels: list[tuple[str, str]] = []

@@ -54,13 +54,13 @@ def require_indices(evaluate: Callable[[Data], Any], data: Data) -> None:
             raise ModelError(
                 f"{name} is used as an index and counts from 1: it reaches {size} in an array of "
                 f"{size} entries, whose last is number {size - 1}",
-                hint=f"subtract 1 from {name}; JAX would take the last entry without a word",
+                hint=f"subtract 1 from {name}; JAX would silently take the last entry",
             )
     culprits = [name for name, array in integers.items() if array.max() == index]
     whose = f" ({', '.join(culprits)})" if culprits else ""
     warnings.warn(
-        f"the model uses index {index}{whose} in an array of {size} entries: JAX takes an entry at "
-        "its end instead, without a word",
+        f"the model uses index {index}{whose} in an array of {size} entries: JAX silently takes "
+        "an entry at its end instead",
         UserWarning,
         stacklevel=2,
     )

@@ -35,14 +35,14 @@ def from_numpyro(
         ``obs=`` are observed: `vicheck.vsbc` simulates them, and they may be left out here and
         given to `vicheck.fit`.
     observed
-        Only where this cannot be found out: names of the arguments that are observed, or a
-        dictionary of these and the sites whose draws they are. With ``()`` what is left out is
-        a parameter.
+        Needed only where this cannot be found out: names of the arguments that are observed, or a
+        dictionary from these to the sites whose draws they are. With ``()``, whatever is left out
+        is a parameter.
 
     Returns
     -------
     Model
-        With the log joint density on the flat unconstrained vector, Jacobians included.
+        It has the log joint density of the flat unconstrained vector, Jacobians included.
 
     Raises
     ------

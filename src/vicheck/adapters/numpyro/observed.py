@@ -37,7 +37,7 @@ class Wiring:
 
     targets: tuple[Target, ...] = ()
     redraws: bool = False
-    """Whether observed sites have to be drawn anew; otherwise the model draws what is None."""
+    """Whether observed sites have to be redrawn; otherwise the model draws what is None."""
     refusal: Refusal | None = None
     """Why a draw would not be one of the model."""
 

@@ -56,7 +56,7 @@ class NumpyroProgram(Program):
     constrained: Layout = ()
     """Names and shapes of the parameters on their own scale."""
     redraws: bool = False
-    """Whether observed sites have to be drawn anew; otherwise the model draws what is None."""
+    """Whether observed sites have to be redrawn; otherwise the model draws what is None."""
     refusal: Refusal | None = None
     """Why data cannot be simulated."""
     stand_ins: tuple[tuple[str, str], ...] = ()
@@ -194,7 +194,7 @@ class NumpyroProgram(Program):
                 raise ModelError(
                     f"the model draws {'.'.join(path)!r} with shape {np.shape(value)}, but has it "
                     f"with shape {np.shape(given)}",
-                    hint="give it to from_numpyro already",
+                    hint="give it to from_numpyro at once",
                 )
             fitting = value if given is None else value.reshape(np.shape(given))
             replaced = put(replaced, path, fitting)

@@ -41,8 +41,8 @@ def refuse_names(look: Look, targets: tuple[Target, ...], chosen: Iterable[str])
         sites = [each.site for each in targets if each.path == target.path]
         if len(sites) > 1:
             return Refusal(
-                f"{_name(target.path)} is observed at several sites, {' and '.join(sites)}, so no "
-                "draw of one of them can stand for it",
+                f"{_name(target.path)} is observed at several sites, {' and '.join(sites)}, so a "
+                "draw of one of them cannot stand for it",
                 "give each site an argument of its own",
             )
         if target.site not in look.sites:
@@ -63,7 +63,7 @@ def refuse_names(look: Look, targets: tuple[Target, ...], chosen: Iterable[str])
 def refuse_what_stays(
     look: Look, where: Mapping[str, Path | None], targets: tuple[Target, ...]
 ) -> Refusal | None:
-    """Refuse data that would stay the same although the parameters are drawn anew."""
+    """Refuse data that would stay the same although the parameters are redrawn."""
     drawn = {target.site for target in targets}
     for name in look.observed:
         if name in drawn or not look.sources(name, "law", "density")[0]:
@@ -77,8 +77,8 @@ def refuse_what_stays(
             )
         if path is not None:
             return Refusal(
-                f"site {name!r} observes {_name(path)}, which observed= leaves out: it would stay "
-                "as it is while parameters are drawn anew",
+                f"site {name!r} observes {_name(path)}, which observed= leaves out: it would "
+                "stay as it is while parameters are redrawn",
                 f"name {path[0]!r} in observed= too",
             )
         if sources:

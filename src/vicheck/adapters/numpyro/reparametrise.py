@@ -40,24 +40,24 @@ class Reparametrised:
     """A model in the coordinates that suit a family best, and the fit to it."""
 
     model: Model
-    """In the new coordinates; the original where these gain nothing."""
+    """The model in the new coordinates; the original if these gain nothing."""
     fit: Fit
     degrees: dict[str, float]
-    """Of each location-scale site, with two digits: 1 is centred, 0 non-centred."""
+    """Degree of each location-scale site, with two digits: 1 is centred, 0 non-centred."""
     code: str
-    """Lines of Python that do the same to the model's function; empty where nothing changes."""
+    """Lines of Python that do the same to the model's function; empty if nothing changes."""
     num_evaluations: int
-    """Of the log density, in all fits."""
+    """Evaluations of the log density in all fits."""
     trials: tuple[Trial, ...]
     """Degrees that were tried, in the order of ``degrees``, with their ELBOs."""
 
 
 def location_scale_sites(model: Model) -> tuple[str, ...]:
-    """Return the sites that `with_degrees` can put into other coordinates, and with an effect.
+    """Return the sites that `with_degrees` can put into other coordinates to some effect.
 
     These are parameters of a location-scale family on the real line whose location or scale
-    depends on other parameters. Models of other libraries have none, and of a model that
-    `with_degrees` has returned they are those of the original.
+    depends on other parameters. Models of other libraries have none, and those of a model
+    that `with_degrees` has returned are those of the original.
     """
     return tuple(name for name, _ in _sites_of(_original(model)))
 
@@ -113,9 +113,9 @@ def learn_degrees(
 ) -> Reparametrised:
     """Find the degrees of a model's location-scale sites with which a family fits it best.
 
-    That is: with the highest ELBO, up to 0.01 nats. The search starts from the best of centred,
-    non-centred and half-way, and follows the slopes of the ELBO; a site stays centred where
-    anything else gains nothing.
+    These are the degrees with the highest ELBO, to within 0.01 nats. The search starts from the
+    best of centred, non-centred and half-way, and follows the slopes of the ELBO; a site stays
+    centred if nothing else gains anything.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def learn_degrees(
     family, rank, seed
         As in `vicheck.fit`.
     max_fits
-        Fits that the search may take; the last one, with the search for other modes, comes on top.
+        Fits that the search may take, not counting the last, which also searches for other modes.
 
     Returns
     -------
@@ -167,7 +167,7 @@ def learn_degrees(
 def code_for(model: Model, degrees: Mapping[str, float]) -> str:
     """Return lines of Python that do to a model's function what `with_degrees` does to the model.
 
-    They use NumPyro's own means, and call the result ``reparametrised``. Degrees are written with
+    They use only NumPyro, and call the result ``reparametrised``. Degrees are written with
     two digits; sites of degree 1 need no line, and without any others the code is empty.
     """
     model = _original(model)

@@ -52,8 +52,8 @@ def from_shards(
     """Take a model written in NumPyro whose data do not fit into memory, or lie in many places.
 
     The log density is that of the prior, counted once, and the sum over all shards of their log
-    likelihoods. Shards are looked at one after the other, in blocks of rows, in float64; with an
-    executor its workers do so, and the sum is made here, in order: the same bits.
+    likelihoods. Shards are read one after the other, in blocks of rows, in float64; with an
+    executor its workers do this, and the sum is formed here, in order, so the bits are the same.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def from_shards(
         functions themselves, and keep what functions have returned and arrays that were sent, up to
         512 MiB each. What a lost worker was computing is computed again.
     **shared
-        Arguments of the model that are the same for all shards, such as the number of groups.
+        Arguments of the model that all shards share, such as the number of groups.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def from_shards(
     ModelError
         When shards do not fit together, have NaN or are empty; for parameters with an entry for
         each row, plates with a ``subsample_size``, priors that depend on the rows, and likelihoods
-        that are no sum over rows. The message names the shard or the site.
+        that are not a sum over rows. The message names the shard or the site.
 
     Examples
     --------

@@ -105,7 +105,7 @@ class _NoSubsampling(Messenger):  # type: ignore[misc]
             raise ModelError(
                 f"plate {msg['name']!r} has a subsample_size, but the rows of a shard are all "
                 "there",
-                hint="give the plate the number of rows of the data alone",
+                hint="give the plate only the number of rows of the data",
             )
 
 
@@ -157,7 +157,7 @@ def _sites_of_rows(program: NumpyroProgram, common: Data, two: Data, three: Data
         if site["is_observed"] and (arguments or grows):
             names.append(name)
     if not names:
-        raise ModelError("no site of the model observes anything that shards have")
+        raise ModelError("no site of the model observes anything that the shards hold")
     return names
 
 

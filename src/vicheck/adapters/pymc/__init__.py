@@ -1,7 +1,7 @@
 """Models written in PyMC, and fits that PyMC and pymc-extras made.
 
-Tested with PyMC 5.28, PyTensor 2.38 and pymc-extras 0.10. Only names are used that PyMC 6.2 and
-PyTensor 3.3 have too, by their sources; there it is not tested.
+Tested with PyMC 5.28, PyTensor 2.38 and pymc-extras 0.10. Only names are used that, by their
+sources, PyMC 6.2 and PyTensor 3.3 have too, but these are not tested.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def from_pymc(model: Any, *, observed: Mapping[str, Any] | Sequence[str] | None 
     Returns
     -------
     Model
-        With the log joint density on the flat unconstrained vector, Jacobians included, in float64.
-        Models with ``pm.Minibatch`` have the density of all the data.
+        It has the log joint density of the flat unconstrained vector, Jacobians included, in
+        float64. Models with ``pm.Minibatch`` have the density of all the data.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def draws_of_approximation(
         ``pymc_extras.fit`` returned for ``"dadvi"`` or ``"laplace"``, or for ``"pathfinder"`` with
         ``importance_sampling=None`` and ``store_diagnostics=True``.
     num_draws
-        How many, 100,000 by default; not for Pathfinder, whose result holds its own draws.
+        Their number, 100,000 by default; not for Pathfinder, whose result holds its own draws.
     seed
         The same seed gives the same bits; 0 by default. Not for Pathfinder.
 

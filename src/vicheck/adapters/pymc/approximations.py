@@ -251,7 +251,7 @@ def _root(covariance: Floats) -> Floats:
         return np.asarray(np.linalg.cholesky(covariance), np.float64)
     except np.linalg.LinAlgError:
         raise ValueError(
-            "approx has a covariance matrix that is not positive definite: it is no distribution"
+            "approx has a covariance matrix that is not positive definite: it is not a distribution"
         ) from None
 
 

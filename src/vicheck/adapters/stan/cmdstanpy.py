@@ -13,7 +13,7 @@ _APPROXIMATIONS = ("CmdStanVB", "CmdStanPathfinder", "CmdStanLaplace")
 _OTHERS = {
     "CmdStanMCMC": "holds draws by MCMC, which need no such check: look at its summary()",
     "CmdStanGQ": "holds generated quantities; give the fit they were generated from",
-    "CmdStanMLE": "is a point and no approximation: run laplace_sample, variational or pathfinder",
+    "CmdStanMLE": "is a point, not an approximation: run laplace_sample, variational or pathfinder",
 }
 
 

@@ -61,8 +61,8 @@ def read_stan_csv(paths: StrPath | Sequence[StrPath]) -> Draws:
     ----------
     paths
         The CSV file of one run, or a sequence that holds one: ``sample_file`` of rstan's ``vb``,
-        ``output file`` of CmdStan. Every run has an approximation of its own, so several are
-        checked one by one.
+        ``output file`` of CmdStan. Every run has an approximation of its own, so check several one
+        by one.
 
     Returns
     -------
@@ -79,11 +79,9 @@ def read_stan_csv(paths: StrPath | Sequence[StrPath]) -> Draws:
         If it holds something else, or draws whose ratios say nothing about the approximation:
         Pathfinder with several paths, or without ``lp__``; Laplace without the Jacobian.
 
-    Notes
-    -----
-    ADVI and Laplace leave the constants out of log q, and Laplace also those of ``~`` statements
-    out of log p. khat and the weights need none of them; the ELBO and the evidence do, so they are
-    unknown and ``unnormalized`` says why. Pathfinder writes both densities whole.
+    Notes ----- ADVI and Laplace leave the constants out of log q, and Laplace also those of ``~``
+    statements out of log p. khat and the weights need none of them; the ELBO and the evidence do,
+    so these are unknown and ``unnormalized`` says why. Pathfinder writes both densities in full.
     """
     path = _only(paths)
     return draws_of_stan_csv(Path(path).read_bytes(), os.fspath(path))
@@ -147,12 +145,12 @@ def _kind(table: StanTable) -> tuple[str, str]:
         )
     if method == "optimize" or "Point Estimate" in table.comments:
         raise InputFileError(
-            f"{file} holds the result of an optimisation, a point and no draws",
+            f"{file} holds the result of an optimisation, a point and not draws",
             hint="run Stan's Laplace method at it, or ADVI or Pathfinder",
         )
     if _ADVI_DIAGNOSTICS in table.comments:
         raise InputFileError(
-            f"{file} is ADVI's diagnostic file, which holds the ELBO during the run",
+            f"{file} is ADVI's diagnostic file, which holds the ELBO along the run",
             hint="the draws are in the output file",
         )
     shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
@@ -261,7 +259,7 @@ def _rounding_notes(table: StanTable, kind: tuple[str, str]) -> list[str]:
     return [
         f"The file gives {table.digits} significant digits, too few for these log densities: "
         f"within their rounding khat goes from {khats.min():.2f} to {khats.max():.2f}. Write more "
-        "(CmdStan: output sig_figs=18)."
+        "digits (CmdStan: output sig_figs=18)."
     ]
 
 

@@ -1,4 +1,4 @@
-"""What stands in a Stan CSV file: settings in comments, names, numbers and how they are rounded."""
+"""What a Stan CSV file contains: settings in comments, names, numbers and how they are rounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of Stan's headers a program needs: all of them take a compiler longer than the program.
+"""Which of Stan's headers a program needs: compiling all takes longer than the program.
 
 Stan's mathematics has a header for about every function, and headers of headers that include a
 whole directory of them. A program needs those that define a name it uses, what these include, and

@@ -57,9 +57,9 @@ def from_stan(
     ----------
     program
         Path of a ``.stan`` file; or an object with the interface of BridgeStan's ``StanModel``,
-        which has its data already.
+        which already has its data.
     data
-        The program's data by name, or the path of a JSON file of them.
+        The program's data by name, or the path of a JSON file with them.
     observed
         Names of the data that are observed, as opposed to sizes and covariates: by default those
         that the simulator draws.
@@ -67,8 +67,8 @@ def from_stan(
         What `vicheck.vsbc` needs: a function of a NumPy generator and the data, which draws from
         the prior and returns all parameters and the observed data by name. Or a dictionary from
         those names to variables of the program's ``generated quantities`` block that are such
-        draws; by default variables named like them with ``_sim`` at the end, where the block has
-        them.
+        draws; by default the variables with the same names and ``_sim`` at the end, if the block
+        has them.
     progress
         Whether to show a line on standard error while the program is compiled, after a second and
         where that is a terminal or a notebook; or a function to call with each sentence instead.
@@ -266,7 +266,7 @@ class _StanProgram(Program):
             raise ModelError(
                 f"simulator returned {', '.join(drawn) or 'nothing'}, of which nothing is data of "
                 "the program",
-                hint="let it return what is observed too, by name",
+                hint="let it also return what is observed, by name",
             )
         return built, names
 

@@ -128,13 +128,13 @@ class Asymmetric(UsableForPoints):
             return f"the bias is no more than {show(self._largest)} of its sds"
         if self._is_skewed:
             return (
-                f"its means are off by {show(abs(self.mean_bias))} of its sds only, and its "
+                f"its means are off by only {show(abs(self.mean_bias))} of its sds, but its "
                 f"medians by {show(abs(self.bias))}"
             )
         if self._median_is_off:
             return (
-                f"while its medians are off by {show(abs(self.bias))} of its sds, it was not shown "
-                f"that its means are by more than {SMALL_BIAS} (they seem to be by "
+                f"while its medians are off by {show(abs(self.bias))} of its sds, its means "
+                f"were not shown to be off by more than {SMALL_BIAS} (the estimate is "
                 f"{show(abs(self.mean_bias))})"
             )
         return (
@@ -183,7 +183,7 @@ class SlightlyAsymmetric(OnQuantities):
 
     code = "slightly-asymmetric"
     severity = "ok"
-    hint = "Nothing: with so many datasets even what does not matter can be found."
+    hint = "Nothing: with so many datasets even a bias that does not matter is detected."
 
     @property
     def quantity(self) -> str:
@@ -248,8 +248,8 @@ class NoBiasFound(Evidence):
         joint = (
             ""
             if self.has_likelihood
-            else " The joint log likelihood was not looked at, which shows errors that no single "
-            "parameter does."
+            else " The joint log likelihood, which shows errors that no single parameter does, "
+            "was not looked at."
         )
         return (
             f"This is an average over {over}, one quantity at a time, and cannot prove q right "
@@ -311,7 +311,7 @@ class PapersTest(Evidence):
 
     code = "papers-test"
     severity = "ok"
-    hint = "It is there to compare with the paper: rely on the exact test of symmetry."
+    hint = "It is given for comparison with the paper; rely on the exact test of symmetry."
 
     @property
     def sentence(self) -> str:

@@ -58,7 +58,7 @@ class ChainsDrift(_Moved):
 
     @property
     def sentence(self) -> str:
-        return f"The approximation is usable with its weights only: s{self.aside[1:]}"
+        return f"The approximation is usable only with its weights: s{self.aside[1:]}"
 
     @property
     def aside(self) -> str:
@@ -127,7 +127,7 @@ class ChainsUndecided(Evidence):
 
     code = "chains-undecided"
     severity = "caution"
-    hint = "Ask for more chains, `chains=4096` say, or compare with MCMC."
+    hint = "Ask for more chains, for instance `chains=4096`, or compare with MCMC."
 
     @property
     def sentence(self) -> str:

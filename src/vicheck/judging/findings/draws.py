@@ -33,8 +33,8 @@ class SwappedDensities(Evidence):
     @property
     def sentence(self) -> str:
         return (
-            "No verdict: log_p and log_q seem to be swapped, because log_p is the density that the "
-            f"draws have and log_q is not (khat is {show(self.swapped_khat)} the other way round)."
+            "No verdict: log_p and log_q seem to be swapped, because the draws have the density "
+            f"log_p and not log_q (khat is {show(self.swapped_khat)} the other way round)."
         )
 
 
@@ -49,14 +49,14 @@ class TiedDraws(Evidence):
 
     code = "tied-draws"
     severity = "bad"
-    hint = "Check the draws of q as they were made, without resampling, each of them once."
+    hint = "Check the draws of q as they were made, without resampling, each only once."
 
     @property
     def sentence(self) -> str:
         where = " with the largest ratios" if self.in_tail else ""
         return (
             f"No verdict: {self.num_copies} of the {self.num_draws} draws{where} are copies of "
-            "others, so there are fewer than it seems."
+            "others, so there are fewer than there seem to be."
         )
 
 
@@ -69,13 +69,13 @@ class ClippedRatios(Evidence):
 
     code = "clipped-ratios"
     severity = "bad"
-    hint = "Look for a limit on log_p, log_q or their difference, and leave it out."
+    hint = "Look for a limit on log_p, log_q or their difference, and remove it."
 
     @property
     def sentence(self) -> str:
         return (
             f"No verdict: the largest {self.num_clipped} of {self.num_draws} ratios are exactly "
-            "equal, as if they had been clipped, and khat describes what was left."
+            "equal, as if they had been clipped, and khat describes what is left."
         )
 
 
@@ -131,4 +131,4 @@ class RatiosTooCoarse(_Resolution):
 
     @property
     def sentence(self) -> str:
-        return f"No verdict: {self._steps}, and khat is that of their rounding."
+        return f"No verdict: {self._steps}, and khat reflects their rounding."

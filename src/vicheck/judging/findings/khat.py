@@ -76,7 +76,7 @@ class KhatGood(_OutvotedKhat, _Khat):
 
     code = "khat-good"
     severity = "ok"
-    hint = "Use the smoothed weights to remove what error is left."
+    hint = "Use the smoothed weights to remove the remaining error."
 
     @property
     def sentence(self) -> str:
@@ -244,7 +244,7 @@ class KhatUnsteady(Evidence):
 
     code = "khat-unsteady"
     severity = "caution"
-    hint = "Rely on khat of all draws only; more of them show whether it stays."
+    hint = "Rely only on the khat of all draws; more draws will show whether it stays there."
 
     @property
     def sentence(self) -> str:

@@ -20,15 +20,18 @@ __all__ = [
 
 _REMEDY = {
     "order": (
-        "Give the components an order: an ordered prior (in NumPyro, of transforms "
-        "OrderedTransform) makes the copies one; or report only what the order does not change."
+        "Order the components: an ordered prior (in NumPyro, by the transform OrderedTransform) "
+        "leaves only one of the copies; or report only what does not depend on the order."
     ),
-    "sign": "Fix the sign of one of them, by a positive prior say: that makes the copies one.",
+    "sign": (
+        "Fix the sign of one of them, by a positive prior for instance: that leaves only one of "
+        "the copies."
+    ),
 }
 
 
 def _remedy(symmetry: str) -> str:
-    """Say how to make copies of a mode one, or nothing where they are no copies."""
+    """Say how to reduce copies of a mode to one; nothing if they are not copies."""
     return next((each for word, each in _REMEDY.items() if f"the {word} of" in symmetry), "")
 
 
@@ -72,13 +75,13 @@ class SearchUnfinished(_Search):
 
     code = "search-unfinished"
     severity = "caution"
-    hint = "In a funnel that is to be expected. Otherwise look at the scales of the parameters."
+    hint = "That is to be expected in a funnel. Otherwise look at the scales of the parameters."
 
     @property
     def sentence(self) -> str:
         return (
-            f"Little is known of other modes: only {self.num_arrived} of {self.num_starts} climbs "
-            "of the density ended at one."
+            f"Little is known about other modes: only {self.num_arrived} of {self.num_starts} "
+            "climbs of the density ended at one."
         )
 
 
@@ -212,7 +215,7 @@ class EndlessTail(Evidence):
     @property
     def sentence(self) -> str:
         return (
-            f"The density does not end: 10,000 sds away it falls off along {self.worst} no faster "
-            f"than 1 / |{self.worst}|, so that there is no such distribution, or nearly all of it "
-            "lies farther out."
+            f"The density decays too slowly: 10,000 sds away it falls off along {self.worst} no "
+            f"faster than 1 / |{self.worst}|, so either there is no such distribution, or nearly "
+            "all of it lies farther out."
         )

@@ -30,7 +30,7 @@ class PlainOff(Evidence):
     @property
     def sentence(self) -> str:
         return (
-            "The approximation is usable with its weights only: by plain draws "
+            "The approximation is usable only with its weights: judged by plain draws, "
             f"{self._what_is_off}, and khat says that the weights correct that."
         )
 

@@ -234,8 +234,8 @@ class SymmetricKlLarge(SymmetricKl):
     code = "symmetric-kl-large"
     severity = "caution"
     hint = (
-        "That is far: a shift by one sd makes one nat. Small errors of many parameters add up to "
-        "it too; of two families or parametrizations, take the one where it is smaller."
+        "That is a lot: a shift by one sd amounts to one nat. Small errors in many parameters add "
+        "up to as much; of two families or parametrizations, take the one where it is smaller."
     )
 
 

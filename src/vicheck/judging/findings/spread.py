@@ -78,8 +78,8 @@ class FarTooNarrow(WrongScale):
     @property
     def hint(self) -> str:
         return (
-            f"{sentence_case(joined(self.advice))} Probabilities alone cannot tell whether q is so "
-            "narrow, or its centre so far off, to one side or the other."
+            f"{sentence_case(joined(self.advice))} The probabilities alone cannot tell whether q "
+            "is that narrow, or its centre that far off to one side or the other."
         )
 
 

@@ -1,4 +1,4 @@
-"""The chart of any family, by JAX: of one that says no more than it has to."""
+"""The chart of any family, by JAX: for one that defines only what it must."""
 
 from __future__ import annotations
 

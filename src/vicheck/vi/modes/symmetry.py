@@ -1,4 +1,4 @@
-"""Modes that are one and the same but for the order of components, or for signs."""
+"""Modes that are the same except for the order of components, or for signs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a density ends at all: one that falls off as 1 / |x| is that of no distribution."""
+"""Whether a density ends at all: one that falls off as 1 / |x| belongs to no distribution."""
 
 from __future__ import annotations
 

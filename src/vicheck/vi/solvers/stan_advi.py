@@ -54,17 +54,17 @@ class StanAdvi:
     Parameters
     ----------
     iter
-        Iterations at most.
+        Largest number of iterations.
     grad_samples, elbo_samples
         Draws for each gradient and for each ELBO.
     eval_elbo
-        The ELBO is estimated every so many iterations.
+        Number of iterations between estimates of the ELBO.
     tol_rel_obj
-        The run ends when the mean or the median of the relative changes of the ELBO is below this.
+        The run ends when the mean or median of the relative changes of the ELBO is below this.
     eta
         Step size; ``None`` tries 100, 10, 1, 0.1 and 0.01 until the ELBO gets worse again.
     adapt_iter
-        Iterations with each step size that is tried.
+        Number of iterations with each step size tried.
     """
 
     iter: int = 10_000

@@ -68,25 +68,25 @@ class Stochastic:
     Parameters
     ----------
     optimizer
-        An ``optax.GradientTransformation`` that descends; by default Adam with ``b2=0.99``, its
-        rate going down to zero like a cosine. Code is compiled again for another optimizer, so
-        make it once.
+        An ``optax.GradientTransformation`` that descends; by default Adam with ``b2=0.99`` and a
+        learning rate that falls to zero like a cosine. Code is compiled again for each new
+        optimizer, so make it only once.
     learning_rate
-        The rate at which Adam begins; ignored when there is an ``optimizer``.
+        The initial learning rate of Adam; ignored if there is an ``optimizer``.
     num_steps
-        Steps altogether.
+        Total number of steps.
     num_draws
         Draws in each step.
     gradient
         ``"reparametrised"`` uses the entropy of q, in closed form where there is one. ``"path"``
-        differentiates log q along the draws only (Roeder, Wu and Duvenaud 2017): its noise vanishes
-        where q = p.
+        differentiates log q only along the draws (Roeder, Wu and Duvenaud 2017), so that its noise
+        vanishes where q = p.
     minibatches
         Whether each step sees only a random part of the data.
     averaging
         Whether q is the average of the parameters over the last half of the steps, or the last.
     eval_every
-        Steps in a block: after each the ELBO is noted, and the run can be interrupted.
+        Steps in a block: after each block the ELBO is recorded, and the run can be interrupted.
     """
 
     optimizer: optax.GradientTransformation | None = None

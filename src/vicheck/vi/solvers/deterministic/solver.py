@@ -38,12 +38,12 @@ class Deterministic(Options):
         The fit has converged when no entry of its gradient, in sd units, exceeds this, or when
         no step descends any more and none exceeds ``sampling_tolerance`` (a density with kinks).
     sampling_tolerance
-        Draws are doubled until the error they cause, in sds, is below this.
+        The number of draws is doubled until the error that they cause, in sds, is below this.
     num_draws, max_draws
-        Draws to begin with, and at most; powers of 2 from 32 on. By default a fit begins with 32
-        or, for a family with correlations, with at least four times as many as one draw takes
-        standard normal numbers: with fewer than dimensions the ELBO on fixed draws has no maximum.
-        A fit that runs away on few draws is tried again with more.
+        Initial and largest number of draws: powers of 2, at least 32. By default a fit begins with
+        32 or, for a family with correlations, with at least four times the number of standard
+        normal numbers in a draw: with fewer draws than dimensions, the ELBO on fixed draws has no
+        maximum. A fit that runs away on few draws is tried again with more.
     num_restarts
         Random starts that are tried one after the other when a fit from z = 0 and from the mode
         nearest to it fails.
