@@ -299,7 +299,7 @@ def _since(before: list[Scores], since: list[Scores]) -> list[str]:
         then, now = (sum(of(rows[name]["answers"]) for name in again) for rows in (earlier, again))
         lines.append(f"| {label} | {then:,} | {now:,} |")
     changed = [row for name, row in again.items() if _row_of(row) != _row_of(earlier[name])]
-    return ["\n".join(lines), _problem_table({"by_problem": changed}) if changed else "None."]
+    return ["\n".join(lines), _problem_table({"by_problem": changed}) if changed else "No row has."]
 
 
 def _counts(told: dict[str, int]) -> str:
