@@ -21,7 +21,7 @@ from vicheck.results.status import FitStatus
 
 ROOT = Path(__file__).parents[1]
 LEVELS = ("good", "usable", "unreliable")
-RUNS = {100: 400, 1000: 200, 10_000: 40}
+RUNS = {100: 100, 1000: 100, 10_000: 20}
 """Runs of each case, by the number of datasets."""
 QUANTITIES = (1, 10)
 
@@ -98,6 +98,7 @@ CASES: dict[str, tuple[Draw, str]] = {
     "50 times too narrow in 10%": (narrow_in_some(0.1), "usable"),
     "15% miss completely, the rest 1.15 times too wide": (lost_in_some(0.15), "usable"),
     "mean and sd of a Gamma(100) posterior": (with_mean_and_sd_of_a_gamma(100.0), "good"),
+    "mean and sd of a Gamma(4) posterior": (with_mean_and_sd_of_a_gamma(4.0), "usable"),
     "mean and sd of a Gamma(5) posterior": (with_mean_and_sd_of_a_gamma(5.0), "usable"),
     "shifted by 0.05 sds": (shifted(0.05), "good"),
     "shifted by 0.1 sds": (shifted(0.1), "good or usable"),

@@ -12,6 +12,7 @@ from typing import Any
 import vicheck
 from truth.page import LABELS, as_markdown
 from truth.picture import write_picture
+from truth.problem import LIMIT
 from truth.run import ROOT, Sources, code_digest, run_all
 from truth.scores import summarise
 
@@ -23,6 +24,10 @@ PICTURE = ROOT / "docs" / "pictures" / "truth.png"
 def main() -> None:
     parser = argparse.ArgumentParser(prog="truth", description=__doc__)
     parser.add_argument("problems", nargs="*", help="by name; all unless given, and then no page")
+    parser.add_argument("--limits", action="store_true", help="known limits alone, on the page")
+    parser.add_argument(
+        "--partly", action="store_true", help="put the named problems on the page as rerun since"
+    )
     parser.add_argument("--as", dest="label", choices=LABELS, default="now", help="column to fill")
     parser.add_argument(
         "--moments",
@@ -36,22 +41,34 @@ def main() -> None:
     parser.add_argument("--note", default="", help="on how it was run, for the page")
     options = parser.parse_args()
     sources = Sources(options.moments, options.posteriordb)
-    unknown = [name for name in options.problems if name not in sources.problems()]
+    problems = sources.problems()
+    unknown = [name for name in options.problems if name not in problems]
     if unknown:
-        parser.error(f"there is no problem {unknown[0]!r}; there are: "
-                     f"{', '.join(sources.problems())}")  # fmt: skip
-    records = run_all(options.records, sources, options.problems or None, options.workers)
-    scores = summarise(records) | {"made": made(options.note)}
-    if options.problems:
-        print(as_markdown({"now": scores}))
+        parser.error(f"there is no problem {unknown[0]!r}; there are: {', '.join(problems)}")
+    limits = [name for name, problem in problems.items() if LIMIT in problem.tags]
+    chosen = options.problems or (limits if options.limits else None)
+    records = run_all(options.records, sources, chosen, options.workers)
+    beside = [record for record in records if LIMIT in record["tags"]]
+    counted = [record for record in records if LIMIT not in record["tags"]]
+    when = {"made": made(options.note)}
+    if options.problems and not options.partly:
+        print(as_markdown({"now": summarise(records) | when}))
         return
     results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    results[options.label] = scores
+    whole = counted and not options.partly
+    if beside:
+        results["limits"] = {"by_problem": summarise(beside)["by_problem"]} | when
+    if options.partly:
+        results["since"] = {"by_problem": summarise(counted)["by_problem"]} | when
+    if whole:
+        results[options.label] = summarise(counted) | when
+        results.pop("since", None)
     if options.label == "now" and "before" in results:
         results["before"].pop("points", None)  # the picture and the lists show the last run
     RESULTS.write_text(json.dumps(results, indent=1, allow_nan=False) + "\n")
     PAGE.write_text(as_markdown(results))
-    write_picture(scores["points"], PICTURE)
+    if whole:
+        write_picture(results[options.label]["points"], PICTURE)
     print(f"{PAGE.relative_to(ROOT)} is written", file=sys.stderr)
 
 

@@ -12,7 +12,17 @@ import numpy as np
 
 from vicheck.model import Model
 
-__all__ = ["FAR", "MULTIMODAL", "NO_VARIANCE", "SEEDS", "Given", "Moments", "Problem", "Truth"]
+__all__ = [
+    "FAR",
+    "LIMIT",
+    "MULTIMODAL",
+    "NO_VARIANCE",
+    "SEEDS",
+    "Given",
+    "Moments",
+    "Problem",
+    "Truth",
+]
 
 Floats = Any
 
@@ -20,6 +30,8 @@ MULTIMODAL = "multimodal"
 FAR = "far mode"
 """Another mode so far away that no draw of a q at the first can see it."""
 NO_VARIANCE = "no variance"
+LIMIT = "known limit"
+"""Listed on the page, and in none of its shares."""
 
 SEEDS = {"deterministic": 3, "stan_advi": 2}
 

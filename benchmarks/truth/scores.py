@@ -187,6 +187,7 @@ def _cost(records: list[Record]) -> list[dict[str, Any]]:
             "fit": _rounded(statistics.median(r["fit_seconds"] for r in group)),
             "check": _rounded(statistics.median(r["seconds"] - r["fit_seconds"] for r in group)),
             "all": round(sum(r["seconds"] for r in group)),
+            "processor": round(sum(r["processor_seconds"] for r in group)),
         }
         for (family, solver), group in groups.items()
     ]

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 import vicheck
 from vicheck.errors import InputFileError, UnreliableWarning
@@ -164,6 +165,34 @@ def test_a_mode_that_khat_cannot_see_is_reported():
     unsure = replace(checked, pooled=replace(checked.pooled, khat=0.9))
     assert unsure.log_evidence.mcse == np.inf
     assert replace(checked, pooled=None, modes=None).log_evidence.mcse < 0.01
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options", [{"solver": "stochastic", "num_steps": 500}, {"solver": "stan_advi"}]
+)
+def test_every_solver_looks_for_other_modes(options):
+    def log_density(x):
+        return jnp.logaddexp(-0.5 * jnp.sum(x**2), -0.5 * jnp.sum((x - 15.0) ** 2))
+
+    model = vicheck.from_log_density(log_density, np.zeros(1))
+    checked = vicheck.check(vicheck.fit(model, seed=1, **options), num_draws=20_000)
+    assert checked.verdict.level == "unreliable"
+    assert checked.modes.num_starts == 48
+    assert checked.modes.num_others == 1
+    assert (checked.moments[["use_mean", "use_sd"]] == "neither").all(axis=None)
+
+
+@pytest.mark.parametrize("bound", [0.0, 1.5, 3.0])
+def test_a_probability_may_be_used_where_q_is_exact(bound):
+    """Products of an indicator are tied, so their tail has no khat; the mean needs none."""
+    model = vicheck.from_log_density(lambda x: -0.5 * jnp.sum((x - 0.3) ** 2), np.zeros(2))
+    above = {"above": lambda theta: theta["x"][0] > bound}
+    checked = vicheck.check(vicheck.fit(model), num_draws=20_000, quantities=above)
+    assert checked.verdict.level == "good"
+    row = checked.moments.loc["above"]
+    assert (row["use_mean"], row["use_sd"]) == ("vi", "vi")
+    assert row["vi_mean"] == pytest.approx(norm.sf(bound - 0.3), abs=5 * row["mcse"] + 1e-4)
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -34,7 +34,8 @@ def record(*quantities, level="good", khat=0.2, problem="p", tags=(), **more):
         "seed": 0, "found_by": "closed form", "exact": True, "status": "CONVERGED", "level": level,
         "answers": {"elsewhere": "unknown"}, "khat": khat, "threshold": 0.7, "ess": 5000.0,
         "log_evidence": {"value": 0.0, "mcse": 0.1, "truth": 0.0}, "fit_seconds": 1.0,
-        "seconds": 3.0, "quantities": list(quantities),
+        "seconds": 3.0, "processor_seconds": 2.0,
+        "quantities": list(quantities),
     } | more  # fmt: skip
 
 
@@ -169,6 +170,14 @@ def test_the_page_lists_every_false_assurance_by_name():
     assert "all is well" not in listed
     assert "| | target | before | now |" in page
     assert "not counted: 1" in page
+    assert "Known limits" not in page
+    page = as_markdown({"now": scores, "limits": {"by_problem": scores["by_problem"], "made": "x"}})
+    assert "| a careful one |" in page.split("## Known limits")[1]
+    again = summarise([record(quantity(), problem="a narrow fit", level="usable")])
+    page = as_markdown({"now": scores, "since": {"by_problem": again["by_problem"], "made": "x"}})
+    rerun = page.split("## Rerun since")[1].split("## The picture")[0]
+    assert "| fits called `good` | 1 | 0 |\n| ... falsely | 1 | 0 |" in rerun
+    assert "| a narrow fit | closed form | 0 / 1 / 0 / 0 |" in rerun
     draw(scores["points"])  # points without khat or error do not trouble it
 
 

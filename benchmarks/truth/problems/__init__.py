@@ -9,6 +9,7 @@ from truth.problems import (
     gaussians,
     given,
     hierarchical,
+    limits,
     mixtures,
     posteriordb,
     regressions,
@@ -18,7 +19,7 @@ from truth.problems import (
 
 __all__ = ["all_problems"]
 
-ROOMS = (gaussians, shapes, mixtures, structured, regressions, hierarchical, given)
+ROOMS = (gaussians, shapes, mixtures, structured, regressions, hierarchical, given, limits)
 
 
 def all_problems(moments: Path | None = None, checkout: Path | None = None) -> dict[str, Problem]:

@@ -151,6 +151,36 @@ def test_a_small_mode_is_negligible_only_if_it_is_near_enough_to_change_no_sd():
     assert not far.others_are_negligible  # the sd is 1.018: for once it is looked at
 
 
+def test_a_narrow_mode_far_away_is_found_in_few_dimensions():
+    """A hundredth as wide: its basin is one part in 300 of the widest box."""
+    far = mixture([0.5, 0.5], [[0.0], [40.0]], [1.0, 0.01])
+    place = Place(np.zeros(1), np.ones(1))
+    assert [search_modes(far, place, seed=seed).num_others for seed in range(6)] == [1] * 6
+
+
+def test_the_alias_of_a_frequency_is_found():
+    """Measured 25 times at equal intervals: a wave 3 to 4 prior sds away fits nearly as well."""
+    rng = np.random.default_rng(2)
+    t = np.linspace(0.1, 5.0, 25)
+    y = np.sin(9.2 * t) + 0.3 * rng.normal(size=25)
+
+    def log_density(w):
+        return -0.5 * (w[0] / 10.0) ** 2 - 0.5 * jnp.sum((y - jnp.sin(w[0] * t)) ** 2) / 0.09
+
+    grid = np.linspace(-60.0, 60.0, 120_001)
+    log_p = -0.5 * (grid / 10.0) ** 2
+    log_p -= 0.5 * ((y[:, None] - np.sin(t[:, None] * grid)) ** 2).sum(axis=0) / 0.09
+    weights = np.exp(log_p - log_p.max())
+    far = np.abs(grid - 9.2) > 1.0
+    exact = weights[far].sum() / weights.sum()
+    search = search_modes(
+        vicheck.from_log_density(log_density, np.zeros(1)),
+        Place(np.array([grid[weights.argmax()]]), np.array([0.03])),
+    )
+    assert not search.others_are_negligible
+    assert search.share_of_others == pytest.approx(exact, rel=0.1)
+
+
 def test_no_mode_is_found_where_there_is_only_one():
     """At a gamma on the log scale, a t, a correlated normal, and one that q badly misplaces."""
 

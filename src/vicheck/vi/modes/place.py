@@ -46,11 +46,16 @@ class Place:
             log_sizes = np.linalg.slogdet(self.root)[1]
         return float(log_sizes + 0.5 * len(self.sd) * np.log(2.0 * np.pi))
 
+    def standardised(self, z: Floats) -> Floats:
+        """Return points of shape ``(n, d)`` in coordinates in which this is N(0, 1)."""
+        away = z - self.mean
+        return np.asarray(
+            away / self.sd if self.root is None else np.linalg.solve(self.root, away.T).T
+        )
+
     def distances(self, z: Floats) -> Floats:
         """Return how far points of shape ``(n, d)`` are from the mean, in sds along the way."""
-        away = z - self.mean
-        noise = away / self.sd if self.root is None else np.linalg.solve(self.root, away.T).T
-        return np.asarray(np.linalg.norm(noise, axis=1))
+        return np.asarray(np.linalg.norm(self.standardised(z), axis=1))
 
     def reaches(self, z: Floats) -> NDArray[np.bool_]:
         """Say which points lie no farther from the mean than draws do along their direction."""

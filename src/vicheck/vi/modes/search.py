@@ -86,7 +86,8 @@ def search_modes(
         Climbs of the density. They begin at the approximation's mean, in the prior, in boxes of
         several widths around zero and around the approximation, and at points of high density. A
         basin that catches a tenth of all starts is found by 48 of them with 99%. Each takes at most
-        150 evaluations of the density with its gradient.
+        150 evaluations of the density with its gradient. To choose places of high density takes
+        several hundred, and 8192 with up to three parameters, where points fill the space.
     seed
         The same seed gives the same starts.
 

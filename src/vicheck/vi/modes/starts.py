@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from vicheck.errors import ModelError
 from vicheck.model import Data, Model, Program
@@ -33,6 +34,16 @@ _CLOUD = 8
 """Points for each start, of which those with a high density are chosen for some of the starts."""
 _HIGHEST = 4
 """Starts that are simply the highest points, and those highest against the approximation."""
+_FILLED, _FILLING = 3, 2**13
+"""Up to how many dimensions a cloud is so large that it fills space, and its points."""
+_WIDE = 100.0
+"""Half width of one more box around zero for such a cloud."""
+_PEAKS, _NEIGHBOURS = 12, 12
+"""Starts that are peaks of such a cloud: higher than so many neighbours."""
+_KNOWN = 4.0
+"""Sds from the approximation's mean within which such a peak is its own."""
+_AT_A_TIME = 1000
+"""Points that code for few is asked for: code for many would be compiled for this alone."""
 
 
 class Starts(NamedTuple):
@@ -62,15 +73,19 @@ def choose_starts(
     rng = np.random.default_rng((seed, 1))
     first = np.stack([place.mean, np.zeros_like(place.mean)])[:num_starts]
     count = num_starts - len(first)
-    size = _CLOUD * count if is_cheap else count
-    cloud, origins, sources = _cloud(model, place, size, rng, seed)
+    fills = is_cheap and len(place.mean) <= _FILLED
+    size = (_FILLING if fills else _CLOUD * count) if is_cheap and count > 1 else count
+    cloud, origins, sources = _cloud(model, place, size, fills, rng, seed)
     as_they_come = count if len(cloud) == count else (count + 1) // 2
     rows, labels = list(range(as_they_come)), list(origins[:as_they_come])
     if as_they_come < count:
-        log_p = np.array(density(np.zeros(1, np.intp), cloud[None])[0][0])
+        log_p = _log_p(density, cloud)
+        noise = place.standardised(cloud)
+        distances = np.linalg.norm(noise, axis=1)
+        peaks = _peaks(log_p, noise, distances) if fills else []
         log_p[:as_they_come] = -np.inf  # these are starts already
-        distances = place.distances(cloud)
-        rows += _high(log_p, distances, sources, count - as_they_come, rng)
+        more = [*peaks, *_high(log_p, distances, sources, count - as_they_come, rng)]
+        rows += [row for row in dict.fromkeys(more) if row >= as_they_come][: count - as_they_come]
         labels += ["tempered"] * (len(rows) - as_they_come)
     return Starts(
         np.concatenate([first, cloud[rows]]), ("approximation", "zero", *labels)[:num_starts]
@@ -83,16 +98,33 @@ def random_starts(num_starts: int, dim: int, seed: int) -> Floats:
     return rng.uniform(-_SPREAD, _SPREAD, (num_starts, dim))
 
 
+def _log_p(density: Density, cloud: Floats) -> Floats:
+    parts = np.split(cloud, range(_AT_A_TIME, len(cloud), _AT_A_TIME))
+    return np.concatenate([density(np.zeros(1, np.intp), part[None])[0][0] for part in parts])
+
+
+def _peaks(log_p: Floats, noise: Floats, distances: Floats) -> list[int]:
+    """Return the points beyond the approximation that are higher than those around them.
+
+    With the highest first. In units of the approximation, neighbours lie on all sides.
+    """
+    known = np.where(np.isfinite(log_p), log_p, -np.inf)
+    _, neighbours = cKDTree(noise).query(noise, _NEIGHBOURS + 1)
+    is_peak = (known >= known[neighbours].max(axis=1)) & (known > -np.inf) & (distances > _KNOWN)
+    rows = np.flatnonzero(is_peak)
+    return list(rows[np.argsort(-known[rows], kind="stable")][:_PEAKS].tolist())
+
+
 def _cloud(
-    model: Model, place: Place, size: int, rng: np.random.Generator, seed: int
+    model: Model, place: Place, size: int, fills: bool, rng: np.random.Generator, seed: int
 ) -> tuple[Floats, list[str], NDArray[np.intp]]:
     """Return points of all sources in turn, so that any number of the first is a fair share.
 
     With the kind of each, and the number of its source.
     """
-    dim = len(place.mean)
+    dim, boxes = len(place.mean), (*_BOXES, _WIDE) if fills else _BOXES
     kinds: dict[str, list[Floats]] = {
-        "box": [width * rng.uniform(-1.0, 1.0, (size, dim)) for width in _BOXES],
+        "box": [width * rng.uniform(-1.0, 1.0, (size, dim)) for width in boxes],
         "around": [
             place.mean + width * place.sd * rng.uniform(-1.0, 1.0, (size, dim)) for width in _AROUND
         ],
@@ -102,16 +134,12 @@ def _cloud(
         kinds["prior"] = [prior[0::2], prior[1::2]]
     sources = [(kind, points) for kind, several in kinds.items() for points in several]
     rng.shuffle(sources)
-    rows: list[Floats] = []
-    labels: list[str] = []
-    numbers: list[int] = []
-    for turn in range(size):
-        for number, (kind, points) in enumerate(sources):
-            if turn < len(points) and len(rows) < size:
-                rows.append(points[turn])
-                labels.append(kind)
-                numbers.append(number)
-    return np.array(rows).reshape(size, dim), labels, np.array(numbers, np.intp)
+    turns = np.concatenate([np.arange(len(points)) for _, points in sources])
+    numbers = np.repeat(np.arange(len(sources)), [len(points) for _, points in sources])
+    in_turn = np.lexsort((numbers, turns))[:size]
+    numbers = numbers[in_turn]
+    points = np.concatenate([points for _, points in sources])[in_turn]
+    return points.reshape(size, dim), [sources[number][0] for number in numbers], numbers
 
 
 def _from_prior(model: Model, seed: int) -> Floats | None:
