@@ -14,13 +14,14 @@ PACKAGE = Path(vicheck.__file__).parent
 ALLOWED = {
     # At the bottom: what knows nothing of approximations.
     "errors": set(),
+    "indexing": set(),
     "plain_text": set(),
     "files": {"errors"},
     "runtime": {"errors", "files"},
-    "model": {"errors", "runtime"},
-    "results": {"errors", "files", "plain_text", "runtime"},
-    "draws": {"results"},
-    "quantities": {"errors", "model", "runtime"},
+    "model": {"errors", "indexing", "runtime"},
+    "results": {"errors", "files", "indexing", "plain_text", "runtime"},
+    "draws": {"indexing", "results"},
+    "quantities": {"errors", "indexing", "model", "runtime"},
     # Numbers, and what they mean.
     "stats": {"errors", "results", "runtime"},
     "evaluation": {"draws", "errors", "model", "quantities", "results", "runtime"},
@@ -31,19 +32,19 @@ ALLOWED = {
     "chains": {"runtime", "stats", "vi"},
     "remedies": {"errors", "results", "stats", "vi"},
     "adapters": {
-        "draws", "errors", "evaluation", "files", "model", "plain_text", "results", "runtime",
-        "stats", "vi",
+        "draws", "errors", "evaluation", "files", "indexing", "model", "plain_text", "results",
+        "runtime", "stats", "vi",
     },
     # Pictures and pages.
     "plots": {"errors", "plain_text", "results", "stats"},
     "report": {"errors", "files", "judging", "plain_text", "plots", "results"},
     # The paths.
     "checking": {
-        "adapters", "chains", "draws", "errors", "evaluation", "judging", "model", "nuts",
-        "quantities", "results", "runtime", "stats", "vi",
+        "adapters", "chains", "draws", "errors", "evaluation", "indexing", "judging", "model",
+        "nuts", "quantities", "results", "runtime", "stats", "vi",
     },
     "calibration": {
-        "adapters", "draws", "errors", "evaluation", "files", "judging", "model",
+        "adapters", "draws", "errors", "evaluation", "files", "indexing", "judging", "model",
         "quantities", "report", "results", "runtime", "stats", "vi",
     },
     "rescuing": {
@@ -82,6 +83,7 @@ HANDED_OVER = {
 }
 THIRD_PARTY = {
     "errors": set(),
+    "indexing": set(),
     "plain_text": set(),
     "files": {"numpy"},
     "runtime": {"cloudpickle", "jax", "jaxlib", "numpy"},

@@ -69,7 +69,7 @@ def check(
         1 GiB, ``moments`` rest on the first draws that fit, and khat on all of them. Not for draws
         that are there already.
     quantities
-        What to report on: names as ArviZ prints them (``theta``, ``theta[0]``) and
+        What to report on: names (``theta``, ``theta[0]``; elements in Stan count from one) and
         ``log_likelihood``; or a dictionary of functions, each from the dictionary of parameters of
         one draw, and the data as an optional second argument, to a scalar or array. For a fit of
         vicheck's own they are compiled: write them with ``jax.numpy``, and define them once. By

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.indexing import Indexing
 from vicheck.results.chains import ShortChains
 from vicheck.results.check_archive import RECORDS, load_fields
 from vicheck.results.check_outputs import CheckOutputs
@@ -85,6 +86,8 @@ class Check(CheckOutputs):
     """Names of the dimensions of quantities, where the model has some, as PyMC's have."""
     coords: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     """Labels along these dimensions."""
+    indexing: Indexing = Indexing.PYTHON
+    """How elements of arrays are named: as in the language of the model."""
     conclusions: Conclusions | None = None
     """Of a check that was saved without its draws, or with fewer digits: what followed from all."""
     model: Model | None = None

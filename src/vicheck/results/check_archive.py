@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.errors import ArgumentError, UnreliableWarning
+from vicheck.indexing import Indexing
 from vicheck.results.archive import ArchiveFormat, Arrays
 from vicheck.results.chains import ShortChains
 from vicheck.results.conclusions import Conclusions, columns_of
@@ -49,6 +50,7 @@ class _Description(Record):
     chains: ShortChains | None = None
     dims: dict[str, tuple[str, ...]] = field(default_factory=dict)
     coords: dict[str, tuple[str | int | float, ...]] = field(default_factory=dict)
+    indexing: Indexing = Indexing.PYTHON
     conclusions: Conclusions | None = None
 
 

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from vicheck.model import Data, double_precision, labels
+from vicheck.indexing import Indexing
+from vicheck.model import Data, double_precision
 from vicheck.results.convergence import GradientTest
 from vicheck.runtime.compiling import compiled
 
@@ -63,7 +64,7 @@ def gradient_of_guide(
             rows = slice(start, start + width)
             sums += np.asarray(_slopes(guide, keys[rows], pulls[rows], free, params, data))
     mean, square, moved = sums / _DRAWS
-    names = labels({name: np.shape(free[name]) for name in sorted(free)})
+    names = Indexing.PYTHON.labels({name: np.shape(free[name]) for name in sorted(free)})
     return _judged(mean, square, np.sqrt(moved), names)
 
 
