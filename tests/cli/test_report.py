@@ -57,6 +57,17 @@ def test_both_kinds_go_on_one_page_in_any_order(saved, tmp_path, calls, names):
     assert isinstance(other, Calibration)
 
 
+def test_quantiles_that_are_not_there_are_refused(saved, tmp_path):
+    small = tmp_path / "small.npz"
+    vicheck.load(saved / "one.npz").save(small, draws=False)
+    done = call("report", small, "--prob", "0.3", "--out", tmp_path / "page.html")
+    assert done.returncode == 64
+    assert "--prob must be among the quantiles in the file, 5, 50, 95%" in done.stderr
+    done = call("report", saved / "two.npz", "--prob", "0.3", "--out", tmp_path / "page.html")
+    assert done.returncode == 64
+    assert "--prob goes with a check" in done.stderr
+
+
 def test_the_page_has_a_name_of_its_own(saved, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert call("report", saved / "one.npz").stdout.splitlines()[-1] == "report.html"

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from rich.text import Text
 
-from vicheck.cli.answer import require_places
+from vicheck.cli.answer import Prob, chosen_prob, require_places
 from vicheck.cli.application import app
 from vicheck.cli.failures import EX_USAGE, fail, fail_to_read, fail_to_write
 from vicheck.cli.pages import Command
 from vicheck.cli.printing import AsJson, status_line, write, write_json
-from vicheck.errors import InputFileError
+from vicheck.errors import ArgumentError, InputFileError
 
 if TYPE_CHECKING:
     from vicheck.results.calibration import Calibration
@@ -33,6 +33,7 @@ Exit status:
 
 Examples:
   $ vicheck report check.npz
+  $ vicheck report check.npz --prob 0.025,0.5,0.975
   $ vicheck report check.npz vsbc.npz --out page.html
   $ vicheck report vsbc.npz --json
 """
@@ -54,10 +55,12 @@ def _report(
     out: Annotated[
         str, typer.Option(metavar="FILE", help="Write the page to this file.")
     ] = "report.html",
+    prob: Prob = None,
     as_json: AsJson = False,
 ) -> None:
     """Read results, write the page and print its path."""
     require_places(out)
+    shown = chosen_prob(prob)
     paths: dict[str, str] = {}
     for path in results:
         kind = _kind(path)
@@ -69,7 +72,8 @@ def _report(
             )
         paths[kind] = path
     with status_line("reading") as show_status:
-        loaded = {kind: _load(kind, path) for kind, path in paths.items()}
+        loaded: dict[str, Any] = {kind: _load(kind, path) for kind, path in paths.items()}
+        _show(shown, loaded)
         show_status("writing the report")
         try:
             written = _write(loaded, out)
@@ -103,6 +107,18 @@ def _load(kind: str, path: str) -> Check | Calibration:
     from vicheck.results.check import Check
 
     return Check.load(path) if kind == "check" else Calibration.load(path)
+
+
+def _show(prob: tuple[float, ...] | None, loaded: dict[str, Any]) -> None:
+    """Let a check have the quantiles that were asked for."""
+    if prob is None:
+        return
+    if "check" not in loaded:
+        fail("--prob goes with a check, and there is none in the file", EX_USAGE, "leave it out")
+    try:
+        loaded["check"] = loaded["check"].with_prob(prob)
+    except ArgumentError as error:  # it was saved without its draws
+        fail(error.sentence_with("--prob"), EX_USAGE, error.hint)
 
 
 def _write(loaded: dict[str, Any], out: str) -> Path:

@@ -88,6 +88,8 @@ class Check(CheckOutputs):
     """Labels along these dimensions."""
     indexing: Indexing = Indexing.PYTHON
     """How elements of arrays are named: as in the language of the model."""
+    prob: tuple[float, ...] = (0.05, 0.5, 0.95)
+    """Probabilities of the quantiles that are printed and reported; see `with_prob`."""
     conclusions: Conclusions | None = None
     """Of a check that was saved without its draws, or with fewer digits: what followed from all."""
     model: Model | None = None
@@ -289,6 +291,24 @@ class Check(CheckOutputs):
     def with_command(self, command: str) -> Self:
         """Return the same check with the command line that made it, for its report."""
         return replace(self, command=command)
+
+    def with_prob(self, prob: float | Sequence[float]) -> Self:
+        """Return the same check with other quantiles in what is printed, reported and saved.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> z = np.random.default_rng(1).normal(size=(1000, 2))
+        >>> checked = vicheck.check_draws(z, log_p=-(z**2).sum(1), log_q=-(z**2).sum(1) / 2)
+        >>> checked.with_prob([0.025, 0.975]).quantiles().columns[::4].tolist()
+        ['vi_q2.5', 'vi_q97.5']
+        """
+        from vicheck.checking.quantiles import probabilities
+
+        chosen = replace(self, prob=tuple(probabilities(prob).tolist()))
+        if self.conclusions is not None:  # which may not hold them
+            chosen.quantiles(quantities=self.names[:1])
+        return chosen
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -51,6 +51,7 @@ class _Description(Record):
     dims: dict[str, tuple[str, ...]] = field(default_factory=dict)
     coords: dict[str, tuple[str | int | float, ...]] = field(default_factory=dict)
     indexing: Indexing = Indexing.PYTHON
+    prob: tuple[float, ...] = (0.05, 0.5, 0.95)
     conclusions: Conclusions | None = None
 
 
@@ -123,6 +124,8 @@ def _require_fitting(description: _Description, arrays: Arrays) -> None:
         raise ValueError("two of its quantities have the same name")
     if any(size < 1 for size in description.khat_growth):
         raise ValueError("its khat_growth is that of no draws")
+    if not description.prob or not all(0.0 < each < 1.0 for each in description.prob):
+        raise ValueError("its prob are no probabilities")
     _require_fitting_records(description)
     if short is not None and not short.fit(description.names):
         raise ValueError("its tables are not those of its quantities")

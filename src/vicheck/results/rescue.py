@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -149,6 +150,10 @@ class Rescue:
     def with_command(self, command: str) -> Self:
         """Return the same rescue with the command line that made it, for its report."""
         return replace(self, check=self.check.with_command(command))
+
+    def with_prob(self, prob: float | Sequence[float]) -> Self:
+        """Return the same rescue with other quantiles in its report: see `Check.with_prob`."""
+        return replace(self, check=self.check.with_prob(prob))
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain values, without the draws."""
