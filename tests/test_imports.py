@@ -27,7 +27,7 @@ ALLOWED = {
     "evaluation": {"draws", "errors", "model", "quantities", "results", "runtime"},
     "judging": {"errors", "plain_text", "remedies", "results", "stats"},
     # What finds approximations, and other people's.
-    "vi": {"draws", "errors", "evaluation", "model", "quantities", "results", "runtime"},
+    "vi": {"draws", "errors", "evaluation", "indexing", "model", "quantities", "results", "runtime"},
     "nuts": {"errors", "model", "results", "runtime"},
     "chains": {"runtime", "stats", "vi"},
     "remedies": {"errors", "results", "stats", "vi"},
@@ -79,7 +79,8 @@ HANDED_OVER = {
     "results/explanation.py": {"report"},
     "results/fit.py": {"vi"},
     "results/linear_response.py": {"vi"},
-    "results/rescue.py": {"report"},
+    "results/rescue.py": {"report", "vi"},
+    "results/rescue_archive.py": {"vi"},
 }
 THIRD_PARTY = {
     "errors": set(),

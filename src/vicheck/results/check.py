@@ -319,9 +319,13 @@ class Check(CheckOutputs):
         InputFileError
             If the file is damaged or holds anything else.
         """
+        return cls.of_fields(load_fields(path))
+
+    @classmethod
+    def of_fields(cls, loaded: dict[str, Any]) -> Self:
+        """Return the check that a file holds these fields of."""
         from vicheck.stats.tail_lengths import judged_psis
 
-        loaded = load_fields(path)
         with np.errstate(invalid="ignore"):
             smoothed = judged_psis(loaded["log_p"] - loaded["log_q"])
         return cls(psis=smoothed, **loaded)
