@@ -6,6 +6,7 @@ What does, `check` takes as it is. Here the adapter draws, and `check` looks at 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vicheck.checking.elsewhere import check_approximation
@@ -95,7 +96,9 @@ def check_pyro(
     Parameters
     ----------
     model, guide
-        What SVI was given; any guide that has a density, automatic or hand-written.
+        What SVI was given; any guide that has a density, automatic or hand-written. The gradient of
+        its ELBO is tested on fresh draws, as for fits by vicheck: the optimiser and the family are
+        told apart.
     *args, **kwargs
         The arguments of model and guide, as they were given to ``svi.step``.
     num_draws
@@ -109,18 +112,21 @@ def check_pyro(
     budget, progress
         As for `vicheck.check`.
     """
+    from vicheck.adapters.pyro.guide_gradient import convergence_of_guide
     from vicheck.adapters.pyro.guides import draws_of_guide
 
     number, seconds = require_num_draws(num_draws, budget)
     seed = as_seed(seed)
     with showing(progress, "drawing from the guide"):
-        return check_approximation(
+        checked = check_approximation(
             lambda count: draws_of_guide(model, guide, args, kwargs, count, seed),
             number,
             seconds,
             quantities=quantities,
             seed=seed,
         )
+        known, note = convergence_of_guide(model, guide, args, kwargs, seed)
+    return replace(checked, convergence=known, notes=(*checked.notes, *([note] if note else [])))
 
 
 def check_blackjax(
