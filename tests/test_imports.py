@@ -27,7 +27,9 @@ ALLOWED = {
     "evaluation": {"draws", "errors", "model", "quantities", "results", "runtime"},
     "judging": {"errors", "plain_text", "remedies", "results", "stats"},
     # What finds approximations, and other people's.
-    "vi": {"draws", "errors", "evaluation", "indexing", "model", "quantities", "results", "runtime"},
+    "vi": {
+        "draws", "errors", "evaluation", "indexing", "model", "quantities", "results", "runtime",
+    },
     "nuts": {"errors", "model", "results", "runtime"},
     "chains": {"runtime", "stats", "vi"},
     "remedies": {"errors", "results", "stats", "vi"},
