@@ -14,36 +14,39 @@ PACKAGE = Path(vicheck.__file__).parent
 ALLOWED = {
     # At the bottom: what knows nothing of approximations.
     "errors": set(),
+    "indexing": set(),
     "plain_text": set(),
     "files": {"errors"},
     "runtime": {"errors", "files"},
-    "model": {"errors", "runtime"},
-    "results": {"errors", "files", "plain_text", "runtime"},
-    "draws": {"results"},
-    "quantities": {"errors", "model", "runtime"},
+    "model": {"errors", "indexing", "runtime"},
+    "results": {"errors", "files", "indexing", "plain_text", "runtime"},
+    "draws": {"indexing", "results"},
+    "quantities": {"errors", "indexing", "model", "runtime"},
     # Numbers, and what they mean.
     "stats": {"errors", "results", "runtime"},
     "evaluation": {"draws", "errors", "model", "quantities", "results", "runtime"},
     "judging": {"errors", "plain_text", "remedies", "results", "stats"},
     # What finds approximations, and other people's.
-    "vi": {"draws", "errors", "evaluation", "model", "quantities", "results", "runtime"},
+    "vi": {
+        "draws", "errors", "evaluation", "indexing", "model", "quantities", "results", "runtime",
+    },
     "nuts": {"errors", "model", "results", "runtime"},
     "chains": {"runtime", "stats", "vi"},
     "remedies": {"errors", "results", "stats", "vi"},
     "adapters": {
-        "draws", "errors", "evaluation", "files", "model", "plain_text", "results", "runtime",
-        "stats", "vi",
+        "draws", "errors", "evaluation", "files", "indexing", "model", "plain_text", "results",
+        "runtime", "stats", "vi",
     },
     # Pictures and pages.
     "plots": {"errors", "plain_text", "results", "stats"},
     "report": {"errors", "files", "judging", "plain_text", "plots", "results"},
     # The paths.
     "checking": {
-        "adapters", "chains", "draws", "errors", "evaluation", "judging", "model", "nuts",
-        "quantities", "results", "runtime", "stats", "vi",
+        "adapters", "chains", "draws", "errors", "evaluation", "indexing", "judging", "model",
+        "nuts", "quantities", "results", "runtime", "stats", "vi",
     },
     "calibration": {
-        "adapters", "draws", "errors", "evaluation", "files", "judging", "model",
+        "adapters", "draws", "errors", "evaluation", "files", "indexing", "judging", "model",
         "quantities", "report", "results", "runtime", "stats", "vi",
     },
     "rescuing": {
@@ -78,10 +81,12 @@ HANDED_OVER = {
     "results/explanation.py": {"report"},
     "results/fit.py": {"vi"},
     "results/linear_response.py": {"vi"},
-    "results/rescue.py": {"report"},
+    "results/rescue.py": {"report", "vi"},
+    "results/rescue_archive.py": {"vi"},
 }
 THIRD_PARTY = {
     "errors": set(),
+    "indexing": set(),
     "plain_text": set(),
     "files": {"numpy"},
     "runtime": {"cloudpickle", "jax", "jaxlib", "numpy"},

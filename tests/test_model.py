@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from vicheck.adapters.log_density import from_log_density
 from vicheck.adapters.numpyro.models import from_numpyro
 from vicheck.errors import ModelError
-from vicheck.model import Model, as_data, labels, ravel, unravel
+from vicheck.indexing import Indexing
+from vicheck.model import Model, as_data, ravel, unravel
 from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred
 from vicheck.runtime.compiling import num_compiled
 
@@ -27,7 +28,7 @@ def weighted():
 
 def test_a_density_of_named_parts_and_data(weighted):
     assert weighted.dim == 7
-    assert weighted.coordinates == (*labels({"a": (3, 2)}), "b")
+    assert weighted.coordinates == (*weighted.indexing.labels({"a": (3, 2)}), "b")
     z = np.arange(7.0)
     expected = -0.5 * (([1.0, 2.0] * (z[:6].reshape(3, 2) - [0.0, 1.0]) ** 2).sum()) - 36.0
     assert weighted.log_density(z) == pytest.approx(expected, rel=1e-15)
@@ -135,11 +136,6 @@ def test_errors_of_as_data(value, message):
         as_data("y", value)
 
 
-def test_labels():
-    shapes = {"tau": (), "theta": (2,), "Sigma": (2, 1), "none": (0,)}
-    assert labels(shapes) == ("tau", "theta[0]", "theta[1]", "Sigma[0, 0]", "Sigma[1, 0]")
-
-
 SHAPES = st.lists(st.integers(0, 3), max_size=3).map(tuple)
 
 
@@ -147,7 +143,7 @@ SHAPES = st.lists(st.integers(0, 3), max_size=3).map(tuple)
 @given(st.dictionaries(st.text("abc", min_size=1), SHAPES, max_size=3))
 def test_labels_unravel_and_ravel_agree(shapes):
     layout = tuple(shapes.items())
-    names = labels(shapes)
+    names = Indexing.PYTHON.labels(shapes)
     assert len(names) == len(set(names)) == sum(int(np.prod(shape)) for _, shape in layout)
     z = np.arange(float(len(names)))
     parts = unravel(z, layout)

@@ -1,5 +1,7 @@
 """Which quantities there are, and that each means what its name says."""
 
+import re
+
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -9,6 +11,7 @@ import pytest
 import vicheck
 from tests.calibration.problems import bounded_model, draw_exactly, independent_model
 from vicheck.calibration.run import vsbc
+from vicheck.indexing import Indexing
 from vicheck.quantities import choose_quantities, named_quantities
 
 SIZE = 20
@@ -206,8 +209,24 @@ def test_spaces_after_commas_do_not_matter():
     ).names
     assert names == ("grid[0, 0]", "grid[0, 1]", "grid[1, 0]", "grid[1, 1]")
     for spelled in ("x[0,1]", "x[0, 1]", "x[0,  1]"):
-        (found,) = named_quantities([spelled], {"x": (2, 2)}, likelihood=False, owner="the draws")
+        (found,) = named_quantities(
+            [spelled], {"x": (2, 2)}, Indexing.PYTHON, False, owner="the draws"
+        )
         assert (found.name, found.array, found.element) == ("x[0, 1]", "x", 1)
+
+
+@pytest.mark.parametrize(
+    ("indexing", "asked", "elements"),
+    [
+        (Indexing.PYTHON, "x[2]", "from x[0] to x[1]"),
+        (Indexing.STAN, "x[0]", "from x[1] to x[2]"),
+        (Indexing.STAN, "S[0, 0]", "from S[1,1] to S[2,2]"),
+    ],
+)
+def test_an_element_that_is_not_there_is_refused_with_those_that_are(indexing, asked, elements):
+    shapes = {"x": (2,), "S": (2, 2)}
+    with pytest.raises(ValueError, match=re.escape(f"the elements of {asked[0]} go {elements}")):
+        named_quantities([asked], shapes, indexing, False, owner="the draws")
 
 
 def test_without_exact_marginals_everything_is_ranked():

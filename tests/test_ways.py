@@ -1,6 +1,8 @@
 """The ways of new users, with files as they have them: from their own things to a verdict."""
 
+import ast
 import json
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -12,6 +14,10 @@ from numpyro.infer import SVI, Trace_ELBO, autoguide
 
 import vicheck
 from tests.cli.command_line import call
+from vicheck.paper.models import EIGHT_SCHOOLS as SCHOOLS
+
+DOCS = Path(__file__).parents[1] / "docs"
+ADVI = Path(__file__).parent / "reference" / "stan_csv" / "eight_schools_cp_meanfield.csv"
 
 RADON = """
 import jax.numpy as jnp
@@ -123,3 +129,77 @@ def test_a_comparison_says_how_fits_ended_and_how_long_they_took():
     assert set(compared.checks) == {"line, mean_field", "line, full_rank"}
     assert set(compared.table["status"]) == {"CONVERGED"}
     assert (compared.table["seconds"] > 0.0).all()
+
+
+@pytest.mark.slow
+def test_a_model_of_pymc_keeps_its_names_up_to_arviz():
+    import pymc as pm
+
+    plate = np.arange(12) % 3
+    y = plate + np.random.default_rng(0).normal(size=12)
+    with pm.Model(coords={"plate": ["a", "b", "c"]}):
+        mu = pm.Normal("mu", 0.0, 2.0)
+        effect = pm.Normal("effect", mu, 1.0, dims="plate")
+        pm.Normal("y", effect[plate], 1.0, observed=y)
+        approx = pm.fit(100, progressbar=False, random_seed=1)
+    checked = vicheck.check(approx, num_draws=1000)
+    assert set(checked.moments.index) == {"mu", "effect[0]", "effect[1]", "effect[2]"}
+    with pytest.warns(vicheck.UnreliableWarning):  # a hundred steps are too few
+        posterior = checked.to_arviz()["posterior"]
+    assert posterior["effect"].coords["plate"].to_numpy().tolist() == ["a", "b", "c"]
+
+
+@pytest.mark.slow
+def test_a_program_and_a_file_of_stan_keep_the_names_of_stan(tmp_path):
+    data = {"J": 8, "centred": 0, **{key: np.asarray(v).tolist() for key, v in SCHOOLS.items()}}
+    (tmp_path / "schools.json").write_text(json.dumps(data))
+    names = {f"theta[{school}]" for school in range(1, 9)}
+    program = (DOCS / "eight_schools.stan", "--data", tmp_path / "schools.json", "--draws", 2000)
+    answer = json.loads(call("check", *program, "--json").stdout)
+    assert {name for name in answer["moments"] if name.startswith("theta[")} == names
+    saved, page = tmp_path / "check.npz", tmp_path / "page.html"
+    done = call("check", ADVI, "--save", saved, "--report", page, "--prob", "0.025,0.975")
+    assert done.returncode in (0, 1, 2), done.stderr
+    loaded = vicheck.load(saved)
+    assert names < set(loaded.moments.index)
+    assert loaded.quantiles().loc["theta[8]", "psis_q97.5"] > 0.0
+    assert "theta[8]" in page.read_text()
+
+
+NOTEBOOK = """
+# %% the model
+model = vicheck.from_numpyro(line, x, y=y)
+model
+# %% its fit
+fitted = vicheck.fit(model, num_starts=1)
+fitted
+# %% did it work?
+checked = vicheck.check(fitted, num_draws=2000)
+checked
+# %% why not?
+checked.explain()
+# %% a picture
+vicheck.plots.solver(checked)
+# %% for later
+fitted.save(folder / "fit.npz")
+vicheck.load(folder / "fit.npz", model)
+"""
+
+
+@pytest.mark.slow
+def test_a_notebook_shows_what_its_cells_end_with(tmp_path, capsys):
+    x = np.linspace(-1.0, 1.0, 20)
+    y = 0.5 * x + np.random.default_rng(0).normal(size=20)
+    here = {"vicheck": vicheck, "line": line, "x": x, "y": y, "folder": tmp_path}
+    shown = []
+    for cell in NOTEBOOK.split("# %%")[1:]:
+        *statements, last = ast.parse(cell.partition("\n")[2]).body
+        exec(compile(ast.Module(statements, []), "<cell>", "exec"), here)
+        shown.append(eval(compile(ast.Expression(last.value), "<cell>", "eval"), here))
+    model, fitted, checked, why, figure, loaded = shown
+    assert len(repr(model)) < 100
+    assert repr(loaded) == repr(fitted)
+    assert checked.verdict.sentence in checked._repr_html_()
+    assert "<" in why._repr_html_()
+    assert figure._repr_html_() or figure._repr_png_()
+    assert capsys.readouterr() == ("", "")  # progress belongs on terminals and in notebooks

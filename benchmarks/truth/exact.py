@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from truth.problem import Moments, Truth
-from vicheck.model import Model, double_precision, labels
+from vicheck.model import Model, double_precision
 
 __all__ = ["by_importance_sampling", "by_quadrature", "moments_of"]
 
@@ -88,7 +88,8 @@ def moments_of(model: Model, z: Floats, weights: Floats) -> dict[str, Moments]:
         columns = values.reshape(len(values), -1)
         means = weights @ columns
         sds = np.sqrt(weights @ (columns - means) ** 2)
-        for label, mean, sd in zip(labels({name: values.shape[1:]}), means, sds, strict=True):
+        labels = model.indexing.labels({name: values.shape[1:]})
+        for label, mean, sd in zip(labels, means, sds, strict=True):
             known[label] = Moments(float(mean), float(sd))
     return known
 

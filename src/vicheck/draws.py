@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.indexing import Indexing
 from vicheck.results.status import FitStatus
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class Draws:
     """The model with its data, if the library's model could be read."""
     q: Approximation | None = None
     """What the draws come from, if more can be drawn."""
+    indexing: Indexing = Indexing.PYTHON
+    """How elements of arrays are named; where there is a model, as it names them."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.values, Mapping):
@@ -72,6 +75,8 @@ class Draws:
                 "values must be a dictionary of named arrays, draws first, got "
                 f"{type(self.values).__name__}"
             )
+        if self.model is not None:
+            object.__setattr__(self, "indexing", self.model.indexing)
         arrays = {name: as_numbers(name, value) for name, value in self.values.items()}
         object.__setattr__(self, "values", arrays)
         for name in ("log_p", "log_q"):

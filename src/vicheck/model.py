@@ -6,7 +6,6 @@ import abc
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from typing import Any
 
 import jax
@@ -15,6 +14,7 @@ import numpy as np
 from jax import lax
 
 from vicheck.errors import ModelError
+from vicheck.indexing import Indexing
 from vicheck.runtime.compiling import compiled
 from vicheck.runtime.jax_settings import double_precision
 from vicheck.runtime.seeds import Seed, as_seed
@@ -26,7 +26,6 @@ __all__ = [
     "as_data",
     "double_precision",
     "is_finite",
-    "labels",
     "name_of",
     "ravel",
     "replicate_many",
@@ -52,6 +51,8 @@ class Program(Traced, abc.ABC):
 
     layout: Layout
     """Names and shapes of the parameters on the unconstrained scale."""
+    indexing: Indexing = Indexing.PYTHON
+    """How elements of its arrays are named."""
     stand_ins: tuple[tuple[str, str], ...] = ()
     """Parameters that are only coordinates, each with what is derived and reported in its place."""
 
@@ -63,7 +64,7 @@ class Program(Traced, abc.ABC):
     @property
     def coordinates(self) -> tuple[str, ...]:
         """Name of each entry of z."""
-        return labels(dict(self.layout))
+        return self.indexing.labels(dict(self.layout))
 
     @property
     def identity(self) -> str:
@@ -188,6 +189,11 @@ class Model:
     def coordinates(self) -> tuple[str, ...]:
         """Name of each unconstrained parameter."""
         return self.program.coordinates
+
+    @property
+    def indexing(self) -> Indexing:
+        """How elements of its arrays are named."""
+        return self.program.indexing
 
     def __repr__(self) -> str:
         count = "parameter" if self.dim == 1 else "parameters"
@@ -328,18 +334,6 @@ def as_data(name: str, value: Any) -> Any:
             f"infinite, the first at index {where if len(where) != 1 else where[0]}"
         )
     return array
-
-
-def labels(shapes: Mapping[str, tuple[int, ...]]) -> tuple[str, ...]:
-    """Name every scalar as ArviZ prints it: ``tau``, ``theta[0]``, ``Sigma[0, 1]``."""
-    names: list[str] = []
-    for name, shape in shapes.items():
-        if not shape:
-            names.append(name)
-        else:
-            indices = product(*(range(size) for size in shape))
-            names += [f"{name}[{', '.join(map(str, index))}]" for index in indices]
-    return tuple(names)
 
 
 def unravel(z: jax.Array, layout: Layout) -> dict[str, jax.Array]:

@@ -21,7 +21,7 @@ from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 from numpyro.infer.hmc import hmc
 
 from vicheck.errors import ArgumentError, ModelError, NotConvergedWarning, UnreliableWarning
-from vicheck.model import Data, Model, Program, double_precision, is_finite, labels
+from vicheck.model import Data, Model, Program, double_precision, is_finite
 from vicheck.results.check import Check
 from vicheck.results.fit import Fit
 from vicheck.results.reference import Reference, blocks_of
@@ -130,7 +130,7 @@ def reference(
     with showing(progress, f"sampling {num_chains} chains"):
         z, diverging, num_steps = map(np.stack, zip(*_counted(each, num_chains), strict=True))
     draws = model.constrain(z)
-    names = labels({name: array.shape[2:] for name, array in draws.items()})
+    names = model.indexing.labels({name: array.shape[2:] for name, array in draws.items()})
     blocks = blocks_of(draws)
     rhat, ess, mcse = (
         dict(zip(names, np.concatenate([of(block) for block in blocks]).tolist(), strict=True))

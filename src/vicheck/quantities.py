@@ -1,6 +1,6 @@
 """The one contract for what is looked at, in `check`, `check_draws`, `vsbc` and the command line.
 
-Names as ArviZ prints them (``theta`` for a whole array, ``theta[0]`` for an element),
+Names (``theta`` for a whole array, ``theta[0]`` for an element; for a model in Stan ``theta[1]``),
 ``log_likelihood`` for the joint log likelihood, and functions of the named parameters of one draw,
 with the data as an optional second argument.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -21,7 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from vicheck.errors import ArgumentError, ModelError, not_in_jax
-from vicheck.model import Data, Model, Program, labels
+from vicheck.indexing import Indexing
+from vicheck.model import Data, Model, Program
 from vicheck.runtime.tracing import Traced, abstract_vector
 
 __all__ = [
@@ -86,6 +86,8 @@ class Quantities(Traced):
     falling: tuple[bool, ...] = ()
     """Whether the parameter falls where its entry of z rises."""
     exact_names: tuple[str, ...] = ()
+    indexing: Indexing = Indexing.PYTHON
+    """How elements of what is computed are named."""
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -95,7 +97,7 @@ class Quantities(Traced):
     @property
     def drawn_names(self) -> tuple[str, ...]:
         """Name of each number that is computed for each draw."""
-        return labels(self.shapes)
+        return self.indexing.labels(self.shapes)
 
     @property
     def num_values(self) -> int:
@@ -152,7 +154,7 @@ def choose_quantities(
     program = model.program
     if isinstance(spec, Mapping):
         require_spec(spec)
-        return Quantities(_of_functions(model, data, spec))
+        return Quantities(_of_functions(model, data, spec), indexing=model.indexing)
     places = _entries(program) if exact else {}
     likelihood = has_likelihood(program, model.dim, data)
     if spec is None:
@@ -161,12 +163,12 @@ def choose_quantities(
         spec = [*names, *([LIKELIHOOD] if likelihood else [])]
     shapes = _shapes(model, data)
     # Exact ones come first, the likelihood last.
-    chosen = named_quantities(spec, shapes, likelihood=likelihood, owner="the model")
+    chosen = named_quantities(spec, shapes, model.indexing, likelihood, owner="the model")
     entries = {
         label: places[each.array][label]
         for each in chosen
         if each.array in places
-        for label in labels({each.name: each.shape})
+        for label in model.indexing.labels({each.name: each.shape})
     }
     rest = sorted(
         (each for each in chosen if each.array not in places), key=lambda each: each.is_likelihood
@@ -176,6 +178,7 @@ def choose_quantities(
         tuple(index for index, _ in entries.values()),
         tuple(falls for _, falls in entries.values()),
         tuple(entries),
+        model.indexing,
     )
 
 
@@ -183,15 +186,15 @@ def reported_quantities(model: Model, spec: Spec | None) -> Quantities:
     """Resolve what a check reports on: by default all parameters and what is derived from them."""
     if isinstance(spec, Mapping):
         require_spec(spec)
-        return Quantities(_of_functions(model, model.data, spec))
+        return Quantities(_of_functions(model, model.data, spec), indexing=model.indexing)
     shapes = _shapes(model, model.data)
     if spec is None:
         names = _reported(model.program, shapes)
         chosen = tuple(Quantity(name, shapes[name], name) for name in names)
     else:
         likelihood = has_likelihood(model.program, model.dim, model.data)
-        chosen = named_quantities(spec, shapes, likelihood=likelihood, owner="the model")
-    return Quantities(chosen)
+        chosen = named_quantities(spec, shapes, model.indexing, likelihood, owner="the model")
+    return Quantities(chosen, indexing=model.indexing)
 
 
 def require_spec(spec: Any) -> None:
@@ -223,7 +226,7 @@ def require_spec(spec: Any) -> None:
 
 
 def named_quantities(
-    names: Collection[str], shapes: Shapes, *, likelihood: bool, owner: str
+    names: Collection[str], shapes: Shapes, indexing: Indexing, likelihood: bool, *, owner: str
 ) -> tuple[Quantity, ...]:
     """Resolve names among arrays of given shapes; ``owner`` has them, in an error's words.
 
@@ -233,10 +236,10 @@ def named_quantities(
     places = {
         label: (array, index)
         for array, shape in shapes.items()
-        for index, label in enumerate(labels({array: shape}))
+        for index, label in enumerate(indexing.labels({array: shape}))
     }
     chosen = []
-    names = dict.fromkeys(_spelled(name) for name in names)
+    names = dict.fromkeys(map(indexing.spelled, names))
     for name in names:
         if name in shapes:
             chosen.append(Quantity(name, tuple(shapes[name]), name))
@@ -250,8 +253,17 @@ def named_quantities(
             known = [*shapes, *([LIKELIHOOD] if likelihood else [])]
             has = "have" if owner.endswith("s") else "has"
             problem = f"has {name!r}, but {owner} {has}: {', '.join(known)}"
-            raise ArgumentError("quantities", problem)
+            raise ArgumentError("quantities", problem, hint=_elements_of(name, shapes, indexing))
     return tuple(chosen)
+
+
+def _elements_of(name: str, shapes: Shapes, indexing: Indexing) -> str:
+    """Say how elements of an array are named, where one was asked for that it does not have."""
+    array = name.split("[", 1)[0]
+    if array == name or array not in shapes or not math.prod(shapes[array]):
+        return ""
+    first, *_, last = 2 * indexing.labels({array: shapes[array]})
+    return f"the elements of {array} go from {first} to {last}"
 
 
 def call_on_draw(function: Callable[..., Any], theta: Mapping[str, Any], data: Data | None) -> Any:
@@ -289,18 +301,13 @@ def failed_on_draw(name: str, error: Exception) -> ValueError:
     )
 
 
-def unique_labels(shapes: Shapes) -> tuple[str, ...]:
+def unique_labels(shapes: Shapes, indexing: Indexing) -> tuple[str, ...]:
     """Return the name of each scalar, or raise when two have the same."""
-    names = labels(shapes)
+    names = indexing.labels(shapes)
     name, count = Counter(names).most_common(1)[0]
     if count > 1:
         raise ArgumentError("quantities", f"must have different names, got {name!r} twice")
     return names
-
-
-def _spelled(name: Any) -> Any:
-    """Return a name as ArviZ prints it, with a space after each comma; nothing else is changed."""
-    return re.sub(r",\s*", ", ", name) if isinstance(name, str) else name
 
 
 def _shapes(model: Model, data: Data) -> dict[str, tuple[int, ...]]:
@@ -325,7 +332,7 @@ def _entries(program: Program) -> dict[str, dict[str, tuple[int, bool]]]:
     """
     start, entries = 0, {}
     for name, shape in program.layout:
-        names = labels({name: shape})
+        names = program.indexing.labels({name: shape})
         if program.is_elementwise(name):
             falls = program.is_decreasing(name)
             entries[name] = {label: (start + i, falls) for i, label in enumerate(names)}
@@ -349,7 +356,7 @@ def _of_functions(
             raise failed_on_draw(name, error) from error
         require_numbers(name, result.dtype.kind, result.dtype, result.shape)
         chosen.append(Quantity(name, tuple(result.shape), function=function))
-    unique_labels({each.name: each.shape for each in chosen})
+    unique_labels({each.name: each.shape for each in chosen}, model.indexing)
     return tuple(chosen)
 
 

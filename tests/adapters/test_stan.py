@@ -121,7 +121,7 @@ def test_parameters_go_there_and_back(centred):
     np.testing.assert_allclose(theta["theta"], expected, rtol=1e-12)
     back = model.unconstrain({name: array[3] for name, array in theta.items()})
     np.testing.assert_allclose(back, POINTS[3], atol=1e-12)
-    assert model.coordinates == ("mu", "tau", *(f"eta[{j}]" for j in range(8)))
+    assert model.coordinates == ("mu", "tau", *(f"eta[{j}]" for j in range(1, 9)))
 
 
 @WAYS
@@ -220,7 +220,7 @@ def test_what_a_program_includes_is_part_of_it(tmp_path):
 
 def test_any_object_with_the_interface_of_bridgestan():
     model = vicheck.from_stan(InPython())
-    assert model.coordinates == ("mu", "tau", *(f"theta[{j}]" for j in range(8)))
+    assert model.coordinates == ("mu", "tau", *(f"theta[{j}]" for j in range(1, 9)))
     fitted, native = vicheck.fit(model, num_starts=1), vicheck.fit(native_model(1), num_starts=1)
     assert fitted.elbo == pytest.approx(native.elbo, abs=1e-3)
 

@@ -276,7 +276,7 @@ def test_laplace_lacks_constants_of_both_densities():
         (["S[1,1]", "S[2,1]", "S[1,2]", "S[2,2]"], "S", (2, 2), ((1, 0), 1)),
         (["t:2.1", "t:2.2", "t:2.3", "t:2.4"], "t:2", (4,), ((2,), 2)),
         (["x", "y", "z", "w"], "z", (), ((), 2)),
-        (["v.1", "v.2", "v.4", "v.5"], "v[3]", (), ((), 2)),
+        (["v.1", "v.2", "v.4", "v.5"], "v[4]", (), ((), 2)),
     ],
 )
 def test_names_become_arrays(names, name, shape, element):

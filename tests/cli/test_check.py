@@ -69,6 +69,30 @@ def test_why_is_said_when_asked_for(files):
     assert "explanation" not in json.loads(call("check", *model, "--no-chains", "--json").stdout)
 
 
+def test_quantiles_can_be_chosen(files):
+    model = f"{files / 'lines.py'}:line", "--data", files / "data.npz", "--draws", 2000
+    page, saved = files / "page.html", files / "check.npz"
+    done = call("check", *model, "--prob", "0.1,0.9", "--report", page, "--save", saved)
+    assert done.stderr == ""
+    assert "psis_q10" in done.stdout
+    assert "psis_q5" not in done.stdout
+    assert "PSIS 90%" in page.read_text()
+    assert vicheck.load(saved).quantiles().columns[::4].tolist() == ["vi_q10", "vi_q90"]
+    assert call("report", saved, "--out", page, "--prob", "0.2").returncode == 0
+    assert "PSIS 20%" in page.read_text()
+    answer = json.loads(call("check", *model, "--prob", "0.1", "--prob", "0.9", "--json").stdout)
+    assert set(answer["quantiles"]["slope"]) == {
+        f"{part}_q{percent}" for part in ("vi", "psis", "mcse", "use") for percent in (10, 90)
+    }
+
+
+@pytest.mark.parametrize("prob", ["5,95", "0.05,x", "", "0.5,0.5"])
+def test_quantiles_that_are_none_are_refused_before_the_work(prob):
+    done = call("check", "nowhere.py", "--prob", prob)
+    assert done.returncode == 64
+    assert done.stderr.startswith("vicheck: --prob must ")
+
+
 def test_short_chains_are_an_option(files):
     model = f"{files / 'lines.py'}:line", "--data", files / "data.npz", "--draws", 2000, "--json"
     by_default, none, some = (

@@ -54,7 +54,7 @@ def place(tmp_path_factory):
 
 
 ALL = "--help lists what there is, with examples"
-USE_SAVE = "vicheck check --save and vicheck vsbc --save write such files"
+USE_SAVE = "--save of vicheck check, rescue and vsbc writes such files"
 NO_FILE = "is it in another directory, or spelt differently?"
 
 TABLE = [
@@ -135,7 +135,7 @@ TABLE = [
     ("report old.npz", 65, "old.npz was saved by an earlier version", "save the result again"),
     ("report full", 66, "cannot read full: Is a directory", "give the name of a file in it"),
     ("check m.py:line --data deep.json", 65, "deep.json is not readable JSON", ""),
-    ("report pq.npz", 65, "pq.npz holds neither a check nor a calibration", USE_SAVE),
+    ("report pq.npz", 65, "pq.npz holds no check, rescue or calibration", USE_SAVE),
     ("report vsbc.npz vsbc2.npz", 64, "vsbc.npz and vsbc2.npz both hold a calibration",
      "give one check and one calibration"),
     ("report vsbc.npz --out full", 74, "cannot write full: it is a directory", "give the name"),

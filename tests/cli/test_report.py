@@ -8,6 +8,7 @@ import pytest
 import vicheck
 from tests.calibration.made import calibration
 from tests.cli.command_line import call
+from tests.plots.rescues import made_rescue
 from vicheck.results.archive import decode_arrays, encode_arrays
 from vicheck.results.calibration import Calibration
 from vicheck.results.check import Check
@@ -55,6 +56,30 @@ def test_both_kinds_go_on_one_page_in_any_order(saved, tmp_path, calls, names):
     ((kind, other),) = calls
     assert kind is Check
     assert isinstance(other, Calibration)
+
+
+def test_quantiles_that_are_not_there_are_refused(saved, tmp_path):
+    small = tmp_path / "small.npz"
+    vicheck.load(saved / "one.npz").save(small, draws=False)
+    done = call("report", small, "--prob", "0.3", "--out", tmp_path / "page.html")
+    assert done.returncode == 64
+    assert "--prob must be among the quantiles in the file, 5, 50, 95%" in done.stderr
+    done = call("report", saved / "two.npz", "--prob", "0.3", "--out", tmp_path / "page.html")
+    assert done.returncode == 64
+    assert "--prob goes with a check" in done.stderr
+
+
+def test_a_rescue_has_a_page_alone_or_with_a_calibration(saved, tmp_path):
+    made_rescue().save(tmp_path / "rescue.npz")
+    page = tmp_path / "page.html"
+    for others in ([], [saved / "two.npz"]):
+        done = call("report", tmp_path / "rescue.npz", *others, "--out", page, "--prob", "0.2")
+        assert done.returncode == 0, done.stderr
+        assert made_rescue().check.verdict.sentence in done.stdout
+        assert "What was tried" in page.read_text()
+    done = call("report", tmp_path / "rescue.npz", saved / "one.npz", "--out", page)
+    assert done.returncode == 64
+    assert "both hold a check" in done.stderr
 
 
 def test_the_page_has_a_name_of_its_own(saved, tmp_path, monkeypatch):

@@ -100,6 +100,64 @@ def drawn(model, guide, *args, num_draws=2000, seed=3, **kwargs):
     return adapter.draws_of_guide(model, guide, args, kwargs, num_draws, seed)
 
 
+def at_optimum_but(**changed):
+    """Fit three normals and a log-normal by hand: q is right, but for what is changed."""
+
+    def model(x):
+        pyro.sample("z", dist.Normal(x, 1.0).to_event(1))
+        pyro.sample("s", dist.LogNormal(0.0, 1.0))
+
+    x = torch.tensor([1.0, 2.0, 3.0])
+    ones, zero = torch.ones(4), torch.zeros(())
+    exact = {"locs.z": x, "scales.z": ones[:3], "locs.s": zero, "scales.s": ones[0]}
+    guide = autoguide.AutoNormal(model)
+    guide(x)
+    for name, value in (exact | changed).items():
+        pyro.get_param_store()[f"AutoNormal.{name}"] = value
+        kind, site = name.split(".")
+        setattr(getattr(guide, kind), site, value)
+    return check_pyro(model, guide, x, num_draws=1000)
+
+
+@pytest.mark.parametrize(
+    ("changed", "distance", "code"),
+    [
+        ({}, 0.0, "converged"),
+        ({"locs.z": torch.tensor([1.0, 2.5, 3.0])}, 0.5, "gradient-not-zero"),
+        ({"scales.s": torch.tensor(0.5)}, 0.75, "gradient-not-zero"),
+    ],
+)
+def test_the_gradient_of_a_guide_says_how_far_it_is_from_its_optimum(changed, distance, code):
+    checked = at_optimum_but(**changed)
+    # In sds of q: a mean one half too high has gradient -1/2; the log of a scale s has 1 - s^2.
+    assert checked.convergence.gradient.size == pytest.approx(distance, abs=0.15)
+    assert code in {finding.code for finding in checked.findings}
+    assert str(checked.verdict.converged) == ("yes" if code == "converged" else "no")
+    if changed:
+        assert checked.convergence.gradient.worst.startswith(f"AutoNormal.{next(iter(changed))}")
+
+
+def test_a_guide_without_slopes_or_parameters_has_no_gradient():
+    def in_steps(y=None):
+        rate = pyro.param("rate", torch.tensor(2.0), constraint=constraints.positive)
+        pyro.sample("x", NoSlope(0.3, rate))
+
+    y = torch.tensor(1.0)
+    fitted(normal, in_steps, steps=2, y=y)
+    assert check_pyro(normal, in_steps, y=y, num_draws=200).convergence is None
+    pyro.clear_param_store()
+    mode = fitted(normal, autoguide.AutoLaplaceApproximation(normal), y=y)
+    laplace = mode.laplace_approximation(y=y)
+    assert check_pyro(normal, laplace, y=y, num_draws=200).convergence is None
+
+
+class NoSlope(dist.Normal):
+    has_rsample = False
+
+    def rsample(self, sample_shape=()):
+        raise NotImplementedError
+
+
 def unconstrained(values, positive, model):
     """Return draws as z of the native model, whose only constraint is that one is positive."""
     columns = {name: np.reshape(array, (len(array), -1)) for name, array in values.items()}

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.calibration.made import calibration
 from tests.results.saving import assert_a_failed_save_leaves_the_old_file
 from vicheck.errors import InputFileError
+from vicheck.indexing import Indexing
 from vicheck.results import calibration_archive
 from vicheck.results.archive import decode_arrays, encode_arrays
 from vicheck.results.calibration import Calibration
@@ -343,22 +344,23 @@ def test_to_arviz_is_what_plot_ecdf_pit_reads(some):
     assert np.array_equal(tree["sample_stats"]["khat"][0], some.khat[some.used])
 
 
-@given(st.lists(st.integers(1, 3), max_size=3), st.randoms())
-def test_arrays_are_put_together_in_any_order(shape, random):
+@given(st.lists(st.integers(1, 3), max_size=3), st.sampled_from(Indexing), st.randoms())
+def test_arrays_are_put_together_in_any_order(shape, indexing, random):
     from vicheck.adapters.arviz import _assembled
 
-    indices = list(np.ndindex(*shape))
-    order = random.sample(range(len(indices)), len(indices))
-    names = [f"x[{', '.join(map(str, indices[i]))}]" if shape else "x" for i in order]
-    values = np.arange(2.0 * len(indices)).reshape(2, *shape)
+    labels = indexing.labels({"x": tuple(shape)})
+    order = random.sample(range(len(labels)), len(labels))
+    names = [labels[i] for i in order]
+    values = np.arange(2.0 * len(labels)).reshape(2, *shape)
     columns = values.reshape(2, -1)[:, order]
-    assert np.array_equal(_assembled(columns, names)["x"], values)
+    assert np.array_equal(_assembled(columns, names, indexing)["x"], values)
 
 
 def test_parts_of_an_array_stay_parts():
     from vicheck.adapters.arviz import _assembled
 
-    parts = _assembled(np.zeros((4, 3)), ["theta[0]", "theta[2]", "tau"])
+    names = ["theta[0]", "theta[2]", "tau"]
+    parts = _assembled(np.zeros((4, 3)), names, Indexing.PYTHON)
     assert list(parts) == ["theta[0]", "theta[2]", "tau"]
 
 

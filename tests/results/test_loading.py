@@ -87,6 +87,17 @@ def test_what_a_file_without_draws_lacks_is_said(check, tmp_path):
         small.summary(ci_prob=0.5)
 
 
+def test_other_quantiles_are_kept_in_a_small_file(check, tmp_path):
+    check.with_prob((0.025, 0.975)).save(tmp_path / "small.npz", draws=False)
+    small = vicheck.load(tmp_path / "small.npz")
+    assert small.quantiles().columns[::4].tolist() == ["vi_q2.5", "vi_q97.5"]
+    assert "psis_q97.5" in str(small)
+    with pytest.raises(ArgumentError, match=r"among the quantiles in the file, 2\.5, 97\.5%: this"):
+        small.with_prob(0.5)
+    with pytest.raises(ArgumentError, match="prob must be numbers between 0 and 1, got 5"):
+        check.with_prob(5)
+
+
 def test_draws_in_float32_are_near(check, tmp_path):
     check.save(tmp_path / "small.npz", dtype="float32")
     small = vicheck.load(tmp_path / "small.npz")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import math
-import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from vicheck.draws import Draws
 from vicheck.errors import ArgumentError, InputFileError, MissingExtraError, UnreadableError
 from vicheck.files.numpy_reader import explained, most_expanded
+from vicheck.indexing import Indexing
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -30,17 +30,19 @@ _NEEDED = {".nc": ("h5netcdf", "h5py"), ".zarr": ("zarr",)}
 """What xarray reads files with; netCDF4 does as well."""
 
 _RESAMPLED = "draws of equal weight are not draws of q: write them by to_arviz(resampled=False)"
-_ELEMENT = re.compile(r"(?P<name>.+)\[(?P<index>\d+(?:, \d+)*)\]")
 
 
 def to_datatree(
     draws: Mapping[str, NDArray[np.float64]],
     stats: Mapping[str, NDArray[np.float64]],
     attributes: Mapping[str, Any],
-    dims: Mapping[str, Sequence[str]] | None = None,
-    coords: Mapping[str, Sequence[Any]] | None = None,
+    indexing: Indexing,
+    dims: Mapping[str, Sequence[str]],
+    coords: Mapping[str, Sequence[Any]],
 ) -> xr.DataTree:
     """Return draws of one chain as ArviZ data: groups ``posterior`` and ``sample_stats``.
+
+    Dimensions without labels are numbered, from one for models in Stan.
 
     Raises
     ------
@@ -53,9 +55,12 @@ def to_datatree(
         "posterior": {name: array[None] for name, array in draws.items()},
         "sample_stats": {name: array[None] for name, array in stats.items()},
     }
-    named, labelled = _fitting(draws, dims or {}, coords or {})
-    tree = from_dict(groups, dims=named, coords=labelled)
-    tree["posterior"].attrs.update(attributes)
+    named, labelled = _fitting(draws, dims, coords)
+    # Chains and draws are numbered from zero, whoever wrote the model.
+    size = len(next(iter(draws.values())))
+    labelled = {"chain": [0], "draw": list(range(size)), **labelled}
+    tree = from_dict(groups, dims=named, coords=labelled, index_origin=indexing.origin)
+    tree["posterior"].attrs.update(attributes, indexing=indexing.name)
     return tree
 
 
@@ -223,6 +228,7 @@ def _from_groups(data: Any, where: str, most_bytes: float = math.inf) -> Draws:
         title=str(attributes.get("title", "")),
         notes=tuple(str(attributes.get("notes", "")).splitlines()),
         unnormalized=str(attributes.get("unnormalized", "")),
+        indexing=Indexing.STAN if attributes.get("indexing") == "STAN" else Indexing.PYTHON,
     )
 
 
@@ -257,6 +263,7 @@ def _joined(array: xr.DataArray) -> NDArray[np.float64]:
 def calibration_datatree(
     probabilities: NDArray[np.float64],
     names: Sequence[str],
+    indexing: Indexing,
     datasets: NDArray[np.int64],
     stats: Mapping[str, NDArray[Any]],
     attributes: Mapping[str, Any],
@@ -269,26 +276,25 @@ def calibration_datatree(
     """
     from arviz_base import from_dict
 
+    arrays = _assembled(probabilities, names, indexing)
     groups = {
-        "prior_sbc": {
-            name: array[None] for name, array in _assembled(probabilities, names).items()
-        },
+        "prior_sbc": {name: array[None] for name, array in arrays.items()},
         "sample_stats": {name: np.asarray(array)[None] for name, array in stats.items()},
     }
-    tree = from_dict(groups, coords={"draw": datasets}, check_conventions=False)
+    coords: Mapping[str, ArrayLike] = {"chain": [0], "draw": datasets}
+    tree = from_dict(groups, coords=coords, index_origin=indexing.origin, check_conventions=False)
     tree["prior_sbc"].attrs.update(attributes)
     return tree
 
 
 def _assembled(
-    columns: NDArray[np.float64], names: Sequence[str]
+    columns: NDArray[np.float64], names: Sequence[str], indexing: Indexing
 ) -> dict[str, NDArray[np.float64]]:
     """Join ``theta[0]``, ``theta[1]`` and so on to arrays; an incomplete array stays in parts."""
     places: dict[str, dict[tuple[int, ...], int]] = {}
     for column, name in enumerate(names):
-        match = _ELEMENT.fullmatch(name)
-        index = tuple(map(int, match["index"].split(", "))) if match else ()
-        places.setdefault(match["name"] if match else name, {})[index] = column
+        array, index = indexing.parsed(name)
+        places.setdefault(array, {})[index] = column
     arrays = {}
     for name, indices in places.items():
         rank = max(map(len, indices))

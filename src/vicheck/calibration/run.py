@@ -171,6 +171,7 @@ def vsbc(
             model=fingerprint_of_model(conditioned, chosen),
             observed=tuple(conditioned.observed),
             quantities=chosen.names,
+            indexing=chosen.indexing,
             num_draws=int(num_draws),  # JSON cannot hold NumPy's integers
             num_datasets=int(num_datasets),
             seeds=(seed,),

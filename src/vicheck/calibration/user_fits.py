@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from vicheck.calibration.assessment import assess, probabilities_of_draws
 from vicheck.draws import Draws
 from vicheck.evaluation import values_of_draws
-from vicheck.model import Data, Model, Program, double_precision, labels
+from vicheck.indexing import Indexing
+from vicheck.model import Data, Model, Program, double_precision
 from vicheck.quantities import Quantities
 from vicheck.results.fit import Fit
 from vicheck.results.status import FitStatus
@@ -181,7 +182,7 @@ def _of_cdf(fitted: HasMarginals, model: Model, quantities: Quantities, truth: F
         for name in at
         if name in answer
     }
-    values = _flat(arrays)
+    values = _flat(arrays, quantities.indexing)
     p = np.array([_pick(values, name, "marginal_cdf", answer) for name in quantities.names])
     if np.isnan(p).any():
         message = f"marginal_cdf returned NaN for {quantities.names[np.isnan(p).argmax()]}"
@@ -211,7 +212,8 @@ def _of_draws(
     if bad:
         message = f"the fit returned NaN among the draws of {', '.join(bad)}"
         return failed(len(quantities.names), FitStatus.FAILED, message)
-    values, true = _flat(arrays, draws=True), _flat(theta)
+    indexing = quantities.indexing
+    values, true = _flat(arrays, indexing, draws=True), _flat(theta, indexing)
     if any(name not in values for name in quantities.drawn_names):
         more, at = _derived(arrays, model, quantities, truth)
         values, true = values | more, true | at
@@ -286,13 +288,13 @@ def _numbers(
     return array
 
 
-def _flat(arrays: Mapping[str, Any], *, draws: bool = False) -> dict[str, Any]:
+def _flat(arrays: Mapping[str, Any], indexing: Indexing, *, draws: bool = False) -> dict[str, Any]:
     """Return the elements of named arrays by their labels."""
     elements: dict[str, Any] = {}
     for name, array in arrays.items():
         shape = array.shape[1:] if draws else array.shape
         flat = array.reshape(len(array), -1).T if draws else array.ravel()
-        elements |= dict(zip(labels({name: shape}), flat, strict=True))
+        elements |= dict(zip(indexing.labels({name: shape}), flat, strict=True))
     return elements
 
 

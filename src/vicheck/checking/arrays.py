@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from vicheck.draws import Draws, as_numbers
 from vicheck.errors import ArgumentError
+from vicheck.indexing import Indexing
 from vicheck.stats.psis import as_vector
 
 if TYPE_CHECKING:
@@ -69,7 +70,6 @@ def draws_of_columns(draws: Any, log_p: Any, log_q: Any, names: Sequence[str] | 
 
 def _scale_notes(arrays: Mapping[str, Floats], log_q: Floats) -> tuple[str, ...]:
     """Note if log_q turns out to be a density of the parameters on their own scale."""
-    from vicheck.model import labels
     from vicheck.stats.density_scale import columns_on_their_own_scale
 
     size = sum(array[0].size for array in arrays.values()) if len(log_q) else 0
@@ -79,7 +79,7 @@ def _scale_notes(arrays: Mapping[str, Floats], log_q: Floats) -> tuple[str, ...]
     constrained = columns_on_their_own_scale(columns, log_q[:_SEEN])
     if not constrained:
         return ()
-    names = labels({name: array.shape[1:] for name, array in arrays.items()})
+    names = Indexing.PYTHON.labels({name: array.shape[1:] for name, array in arrays.items()})
     these = ", ".join(names[column] for column in constrained)
     return (
         f"log_q is a density of {these} as they are, not on the unconstrained scale: with a log_p "

@@ -203,7 +203,7 @@ def _witness_of_draws(
         return f"the model does not say what {', '.join(unknown)} would be elsewhere"
 
     def values_at(z: Floats) -> Floats:
-        arrays = quantities_of_draws(theta_at(z), quantities, model)
+        arrays = quantities_of_draws(theta_at(z), quantities, model.indexing, model)
         return np.concatenate([array.reshape(len(z), -1) for array in arrays.values()], axis=1)
 
     def roots() -> Roots:

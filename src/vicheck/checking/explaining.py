@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.errors import in_brief
+from vicheck.indexing import Indexing
 from vicheck.judging.causes import FarMode, Subject, causes_of, without_cause
 from vicheck.results.explanation import Explanation
 from vicheck.stats.ratio_tail import far_region, tail_contrast, worst_pairs
@@ -196,20 +197,21 @@ def _from_family(check: Check, model: Model, q: Family) -> _Material:
     mean, sd = np.asarray(mean_of(q)), np.asarray(sd_of(q))
     spread = np.asarray(covariance_of(q)) if q.dim <= MAX_WHITENED else np.square(sd)
     standard = from_moments(z[0], slopes, mean, spread)
-    positive = _positive(model.constrain(z[0, :_FOR_SIGNS]), model.coordinates)
+    theta = model.constrain(z[0, :_FOR_SIGNS])
+    positive = _positive(theta, model.coordinates, model.indexing)
     return _Material(model.coordinates, standard, log_p[0], log_ratios, mean, sd, positive=positive)
 
 
-def _positive(values: Mapping[str, Floats], names: tuple[str, ...]) -> frozenset[str]:
+def _positive(
+    values: Mapping[str, Floats], names: tuple[str, ...], indexing: Indexing
+) -> frozenset[str]:
     """Name the coordinates that are positive at all draws, where values have their names."""
-    found = []
+    found: list[str] = []
     for name, array in values.items():
-        rows = np.asarray(array).reshape(len(array), -1)
-        labels = [each for each in names if each.split("[", 1)[0] == name]
-        if len(labels) == rows.shape[1]:
-            found += [
-                label for label, least in zip(labels, rows.min(axis=0), strict=True) if least > 0.0
-            ]
+        least = np.asarray(array).reshape(len(array), -1).min(axis=0)
+        labels = indexing.labels({name: array.shape[1:]})
+        if {*labels} == {each for each in names if each.split("[", 1)[0] == name}:
+            found += [label for label, value in zip(labels, least, strict=True) if value > 0.0]
     return frozenset(found)
 
 
@@ -250,7 +252,7 @@ def _without_slopes(
         )
         values, names = values[:, chosen], tuple(names[i] for i in chosen)
         mean, sd = values.mean(axis=0), values.std(axis=0)
-    positive = _positive(check.draws, names)
+    positive = _positive(check.draws, names, check.indexing)
     if not len(values) or not values.shape[1]:
         return _Material(names, Standard(np.empty((0, len(names))), None), log_p[:0], log_p[:0])
     return _Material(names, from_ranks(values), log_p, log_ratios, mean, sd, notes, positive)

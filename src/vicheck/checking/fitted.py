@@ -113,6 +113,7 @@ def check_fit(
         seconds=fit.seconds + time.perf_counter() - start,
         dims=dict(fit.model.dims),
         coords=dict(fit.model.coords),
+        indexing=fit.model.indexing,
         model=fit.model,
         q=fit.q,
     )

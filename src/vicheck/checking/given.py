@@ -17,6 +17,7 @@ from vicheck.stats.tail_lengths import judged_psis
 if TYPE_CHECKING:
     from vicheck.checking.chained import Chains
     from vicheck.draws import Draws
+    from vicheck.indexing import Indexing
     from vicheck.model import Model
     from vicheck.quantities import Spec
 
@@ -44,10 +45,10 @@ def check_given(
     from vicheck.quantities import unique_labels
 
     start = time.perf_counter()
-    arrays = quantities_of_draws(draws.values, quantities, draws.model)
+    arrays = quantities_of_draws(draws.values, quantities, draws.indexing, draws.model)
     size = len(next(iter(arrays.values())))
     shapes = {name: array.shape[1:] for name, array in arrays.items()}
-    names = unique_labels(shapes)
+    names = unique_labels(shapes, draws.indexing)
     values = np.concatenate([array.reshape(size, -1) for array in arrays.values()], axis=1)
     with np.errstate(invalid="ignore"):
         log_ratios = draws.log_p - draws.log_q
@@ -81,6 +82,7 @@ def check_given(
         seconds=time.perf_counter() - start,
         dims={} if draws.model is None else dict(draws.model.dims),
         coords={} if draws.model is None else dict(draws.model.coords),
+        indexing=draws.indexing,
         model=draws.model,
         q=draws.q,
     )
@@ -101,7 +103,10 @@ def nan_notes(values: Floats, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def quantities_of_draws(
-    values: Mapping[str, Floats], spec: Spec | None, model: Model | None = None
+    values: Mapping[str, Floats],
+    spec: Spec | None,
+    indexing: Indexing,
+    model: Model | None = None,
 ) -> dict[str, Floats]:
     """Return the draws of everything, of what is named, or of what functions make of each draw.
 
@@ -111,6 +116,8 @@ def quantities_of_draws(
         Named draws, shape ``(S, ...)``.
     spec
         Names, or functions of the named parameters of one draw.
+    indexing
+        How elements of arrays are named.
     model
         Where it is known: for the log likelihood, and for functions that take the data too.
     """
@@ -123,9 +130,8 @@ def quantities_of_draws(
         data = None if model is None else model.data
         return {name: _of_function(name, each, values, data) for name, each in spec.items()}
     shapes = {name: array.shape[1:] for name, array in values.items()}
-    chosen = named_quantities(
-        spec, shapes, likelihood=_has_likelihood(model, values), owner="the draws"
-    )
+    likelihood = _has_likelihood(model, values)
+    chosen = named_quantities(spec, shapes, indexing, likelihood, owner="the draws")
     arrays = {}
     for each in chosen:
         if each.is_likelihood:

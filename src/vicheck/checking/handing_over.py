@@ -89,14 +89,14 @@ def as_arviz(
         draws = {name: array[rows] for name, array in check.draws.items()}
         stats = {"lp": check.log_p[:size][rows]}
         attributes["source"] = source
-        return as_installed(to_datatree(draws, stats, attributes, dims, coords))
+        return as_installed(to_datatree(draws, stats, attributes, check.indexing, dims, coords))
     stats = {
         "log_p": check.log_p[:size],
         "log_q": check.log_q[:size],
         "log_weights": check.kept_log_weights,
     }
     attributes["source"] = "q"
-    return as_installed(to_datatree(check.draws, stats, attributes, dims, coords))
+    return as_installed(to_datatree(check.draws, stats, attributes, check.indexing, dims, coords))
 
 
 def _rows_of_equal_weight(check: Check, seed: Seed) -> tuple[NDArray[np.int64], str]:

@@ -7,6 +7,7 @@ the draws.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vicheck.checking.elsewhere import check_approximation
@@ -97,6 +98,8 @@ def check_pyro(
     ----------
     model, guide
         What was passed to SVI. The guide may be any that has a density, automatic or hand-written.
+        The gradient of its ELBO is tested on fresh draws, as for fits by vicheck, so that the
+        optimiser and the family are told apart.
     *args, **kwargs
         The arguments of model and guide, as they were passed to ``svi.step``.
     num_draws
@@ -110,18 +113,21 @@ def check_pyro(
     budget, progress
         As for `vicheck.check`.
     """
+    from vicheck.adapters.pyro.guide_gradient import convergence_of_guide
     from vicheck.adapters.pyro.guides import draws_of_guide
 
     number, seconds = require_num_draws(num_draws, budget)
     seed = as_seed(seed)
     with showing(progress, "drawing from the guide"):
-        return check_approximation(
+        checked = check_approximation(
             lambda count: draws_of_guide(model, guide, args, kwargs, count, seed),
             number,
             seconds,
             quantities=quantities,
             seed=seed,
         )
+        known, note = convergence_of_guide(model, guide, args, kwargs, seed)
+    return replace(checked, convergence=known, notes=(*checked.notes, *([note] if note else [])))
 
 
 def check_blackjax(

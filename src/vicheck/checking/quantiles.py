@@ -20,12 +20,9 @@ if TYPE_CHECKING:
 
     from vicheck.results.check import Check
 
-__all__ = ["INTERVAL", "label", "probabilities", "quantiles_table"]
+__all__ = ["label", "probabilities", "quantiles_table"]
 
 Floats = NDArray[np.float64]
-
-INTERVAL = (0.05, 0.5, 0.95)
-"""Probabilities of the quantiles that are shown."""
 
 
 def probabilities(prob: Any) -> Floats:

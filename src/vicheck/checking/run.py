@@ -69,7 +69,7 @@ def check(
         than 1 GiB, ``moments`` use the first draws that fit into it, and khat all of them. Not for
         draws that already exist.
     quantities
-        What to report on: names as ArviZ prints them (``theta``, ``theta[0]``) and
+        What to report on: names (``theta``, ``theta[0]``; elements in Stan count from one) and
         ``log_likelihood``; or a dictionary of functions, each from the dictionary of parameters of
         one draw, and the data as an optional second argument, to a scalar or array. For a fit by
         `vicheck.fit` they are compiled, so write them with ``jax.numpy`` and define them only

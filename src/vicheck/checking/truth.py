@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.draws import Approximation
-from vicheck.model import labels
 from vicheck.stats.psis import psis_khat
 
 if TYPE_CHECKING:
@@ -38,6 +37,10 @@ def errors_against(reference: Reference, checked: Check) -> dict[str, dict[str, 
         When the reference is of another model.
     """
     truth = reference.moments
+    # Its model may be written in another language than that of the draws.
+    truth.index = checked.indexing.labels(
+        {name: array.shape[2:] for name, array in reference.draws.items()}
+    )
     columns: dict[str, dict[str, float]] = {
         name: {} for name in ("ref_mean", "ref_sd", "marginal_khat")
     }
@@ -65,7 +68,7 @@ def errors_against(reference: Reference, checked: Check) -> dict[str, dict[str, 
         label
         for name, shape in model.program.layout
         if model.program.is_elementwise(name)
-        for label in labels({name: shape})
+        for label in model.indexing.labels({name: shape})
         if label in checked.names
     }
     marginals = _exact_marginals(checked.q)

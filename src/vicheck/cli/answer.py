@@ -20,7 +20,17 @@ if TYPE_CHECKING:
     from vicheck.results.check import Check
     from vicheck.results.explanation import Explanation
 
-__all__ = ["Report", "Save", "answer", "command_line", "require_places", "why_lines", "write_files"]
+__all__ = [
+    "Prob",
+    "Report",
+    "Save",
+    "answer",
+    "chosen_prob",
+    "command_line",
+    "require_places",
+    "why_lines",
+    "write_files",
+]
 
 Report = Annotated[
     str | None, typer.Option(metavar="FILE", help="Write a report, a page of HTML, to this file.")
@@ -29,8 +39,29 @@ Save = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="Write the result to this .npz file, for vicheck report."),
 ]
+Prob = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PROBS",
+        help="Probabilities of the quantiles to show, with commas between. "
+        "[default: 0.05,0.5,0.95]",
+    ),
+]
 
 T = TypeVar("T", "Check", "Calibration")
+
+
+def chosen_prob(prob: list[str] | None) -> tuple[float, ...] | None:
+    """Return the probabilities that were asked for, or end with what is wrong with them."""
+    if prob is None:
+        return None
+    from vicheck.checking.quantiles import probabilities
+
+    texts = [each.strip() for text in prob for each in text.split(",")]
+    try:
+        return tuple(probabilities(texts).tolist())
+    except ArgumentError as error:
+        fail(error.sentence_with("--prob"), EX_USAGE, error.hint)
 
 
 def require_places(*paths: str | None, saved: str | None = None) -> None:

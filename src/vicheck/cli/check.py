@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vicheck.cli.answer import Report, Save, answer, require_places
+from vicheck.cli.answer import Prob, Report, Save, answer, chosen_prob, require_places
 from vicheck.cli.application import app
 from vicheck.cli.executors import Dask, executor_at
 from vicheck.cli.failures import EX_DATAERR, EX_USAGE, fail, fail_to_read
@@ -71,6 +71,7 @@ Examples:
   $ vicheck check schools.py:centred --data schools.json --explain
   $ vicheck check schools.py:centred --data schools.json --rescue
   $ vicheck check model.py --data data.csv --family full_rank --json
+  $ vicheck check model.py --data data.csv --prob 0.025,0.5,0.975
   $ vicheck check slow.stan --data data.json --draws auto --budget 600
   $ vicheck check slow.py --data data.json --dask tcp://host:8786
   $ vicheck check schools.stan --data schools.json --report page.html
@@ -140,6 +141,7 @@ def _check(
             "the best.",
         ),
     ] = False,
+    prob: Prob = None,
     seed: Seed = 0,
     as_json: AsJson = False,
     report: Report = None,
@@ -149,6 +151,7 @@ def _check(
     require_places(report, saved=save)
     of_rescue, budget = (budget, None) if rescue else (None, budget)
     number, budget = _number_of_draws(draws, budget)
+    shown = chosen_prob(prob)
     rescued = None
     with status_line("reading") as show_status, stdout_for_the_answer():
         if Path(what).suffix in _FITS:
@@ -169,6 +172,9 @@ def _check(
                 fitted, checked = _run(what, given, fitting, options, show_status)
             if rescue and checked.verdict.level != "good":
                 rescued = _rescued(fitted, checked, of_rescue, seed, show_status)
+        if shown is not None:
+            checked = checked.with_prob(shown)
+            rescued = None if rescued is None else rescued.with_prob(shown)
         explanation = None
         if explain:
             show_status("explaining")

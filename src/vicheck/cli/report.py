@@ -8,23 +8,26 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from rich.text import Text
 
-from vicheck.cli.answer import require_places
+from vicheck.cli.answer import Prob, chosen_prob, require_places
 from vicheck.cli.application import app
 from vicheck.cli.failures import EX_USAGE, fail, fail_to_read, fail_to_write
 from vicheck.cli.pages import Command
 from vicheck.cli.printing import AsJson, status_line, write, write_json
-from vicheck.errors import InputFileError
+from vicheck.errors import ArgumentError, InputFileError
 
 if TYPE_CHECKING:
     from vicheck.results.calibration import Calibration
     from vicheck.results.check import Check
+    from vicheck.results.rescue import Rescue
+    from vicheck.results.verdict import Verdict
 
 __all__: list[str] = []
 
 _HELP = """
-Write a report, one self-contained page of HTML, from results that `vicheck check --save` or
-`vicheck vsbc --save` has written. A check and a calibration of the same model may go on one page;
-the order does not matter, because each file says what it holds.
+Write a report, one self-contained page of HTML, from results that `vicheck check --save`,
+`vicheck rescue --save` or `vicheck vsbc --save` has written. A calibration may go on one page with
+a check or a rescue of the same model; the order does not matter, because each file says what it
+holds.
 """
 
 _MORE = """
@@ -33,11 +36,15 @@ Exit status:
 
 Examples:
   $ vicheck report check.npz
+  $ vicheck report check.npz --prob 0.025,0.5,0.975
   $ vicheck report check.npz vsbc.npz --out page.html
+  $ vicheck report rescue.npz
   $ vicheck report vsbc.npz --json
 """
 
-_SAVE = "vicheck check --save and vicheck vsbc --save write such files"
+_SAVE = "--save of vicheck check, rescue and vsbc writes such files"
+_PART = {"check": "check", "rescue": "check", "calibration": "calibration"}
+"""What part of a page is made of a kind of result."""
 
 
 @app.command(
@@ -54,32 +61,37 @@ def _report(
     out: Annotated[
         str, typer.Option(metavar="FILE", help="Write the page to this file.")
     ] = "report.html",
+    prob: Prob = None,
     as_json: AsJson = False,
 ) -> None:
     """Read results, write the page and print its path."""
     require_places(out)
+    shown = chosen_prob(prob)
+    from vicheck.results.loading import load
+
     paths: dict[str, str] = {}
     for path in results:
-        kind = _kind(path)
-        if kind in paths:
+        part = _PART[_kind(path)]
+        if part in paths:
             fail(
-                f"{paths[kind]} and {path} both hold a {kind}",
+                f"{paths[part]} and {path} both hold a {part}",
                 EX_USAGE,
                 "give one check and one calibration, or one file alone",
             )
-        paths[kind] = path
+        paths[part] = path
     with status_line("reading") as show_status:
-        loaded = {kind: _load(kind, path) for kind, path in paths.items()}
+        loaded: dict[str, Any] = {part: load(path) for part, path in paths.items()}
+        _show(shown, loaded)
         show_status("writing the report")
         try:
             written = _write(loaded, out)
         except OSError as error:
             fail_to_write(out, error)
     if as_json:
-        verdicts = {kind: result.verdict.to_dict() for kind, result in loaded.items()}
+        verdicts = {part: _verdict(result).to_dict() for part, result in loaded.items()}
         write_json({"report": str(written), "verdicts": verdicts})
     else:
-        write([Text(result.verdict.sentence) for result in loaded.values()])
+        write([Text(_verdict(result).sentence) for result in loaded.values()])
         write([Text(str(written), no_wrap=True)])
 
 
@@ -93,20 +105,31 @@ def _kind(path: str) -> str:
         fail_to_read(path, error)
     except InputFileError as error:
         raise InputFileError(error.sentence, hint=error.hint or _SAVE) from None
-    if kind not in ("check", "calibration"):
-        raise InputFileError(f"{path} holds neither a check nor a calibration", hint=_SAVE)
+    if kind not in _PART:
+        raise InputFileError(f"{path} holds no check, rescue or calibration", hint=_SAVE)
     return kind
 
 
-def _load(kind: str, path: str) -> Check | Calibration:
-    from vicheck.results.calibration import Calibration
-    from vicheck.results.check import Check
+def _verdict(result: Check | Rescue | Calibration) -> Verdict:
+    from vicheck.results.rescue import Rescue
 
-    return Check.load(path) if kind == "check" else Calibration.load(path)
+    return result.check.verdict if isinstance(result, Rescue) else result.verdict
+
+
+def _show(prob: tuple[float, ...] | None, loaded: dict[str, Any]) -> None:
+    """Let a check have the quantiles that were asked for."""
+    if prob is None:
+        return
+    if "check" not in loaded:
+        fail("--prob goes with a check, and there is none in the file", EX_USAGE, "leave it out")
+    try:
+        loaded["check"] = loaded["check"].with_prob(prob)
+    except ArgumentError as error:  # it was saved without its draws
+        fail(error.sentence_with("--prob"), EX_USAGE, error.hint)
 
 
 def _write(loaded: dict[str, Any], out: str) -> Path:
-    check = cast("Check | None", loaded.get("check"))
+    check = cast("Check | Rescue | None", loaded.get("check"))
     calibration = cast("Calibration | None", loaded.get("calibration"))
     if check is None:
         assert calibration is not None

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from vicheck.cli.answer import Report, Save, require_places
+from vicheck.cli.answer import Prob, Report, Save, chosen_prob, require_places
 from vicheck.cli.application import app
 from vicheck.cli.failures import EX_USAGE, fail
 from vicheck.cli.loading import (
@@ -71,6 +71,7 @@ def _rescue(
             "least a minute]",
         ),
     ] = None,
+    prob: Prob = None,
     seed: Seed = 0,
     as_json: AsJson = False,
     report: Report = None,
@@ -79,6 +80,7 @@ def _rescue(
     """Load a model and its data, rescue, and print."""
     require_places(report, saved=save)
     _refuse_draws(what)
+    shown = chosen_prob(prob)
     with status_line("reading") as show_status, stdout_for_the_answer():
         loaded = load_model(what, data, observed, show_status, columns)
         require_observations(loaded)
@@ -90,6 +92,8 @@ def _rescue(
             raise
         except ValueError as error:
             fail_over_option(error, {"budget": "--budget"})
+    if shown is not None:
+        rescued = rescued.with_prob(shown)
     answer_rescue(rescued, as_json=as_json, report=report, save=save)
 
 

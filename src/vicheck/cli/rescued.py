@@ -49,7 +49,7 @@ def answer_rescue(
 ) -> NoReturn:
     """Write the files that were asked for, print the rescue and end with its exit status."""
     rescued = rescued.with_command(command_line())
-    write_files((report, rescued.report), (save, rescued.check.save))
+    write_files((report, rescued.report), (save, rescued.save))
     if as_json:
         why = {} if explanation is None else {"explanation": explanation.to_dict()}
         write_json(rescued.to_dict() | why)

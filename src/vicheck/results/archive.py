@@ -43,6 +43,7 @@ T = TypeVar("T")
 _DATE = (1980, 1, 1, 0, 0, 0)
 """A zip file keeps a date for each member; the earliest it can hold stands for none."""
 _DESCRIPTION = "description.json"
+_KINDS = ("calibration", "check", "fit", "reference", "rescue")
 _COMMENT = b"vicheck sha256 "
 _DIGITS = 64
 _FOREIGN = (
@@ -136,8 +137,10 @@ class ArchiveFormat(Generic[R]):
         except UnreadableError as error:
             hint = _OLD_HINT if _is_old(content) else f"it {error}"
             raise InputFileError(other, hint=hint) from error
-        if description.pop("kind", None) != self.kind:
-            raise InputFileError(other)
+        kind = description.pop("kind", None)
+        if kind != self.kind:
+            hint = f"it holds a {kind}, which vicheck.load reads" if kind in _KINDS else ""
+            raise InputFileError(other, hint=hint)
         version = description.pop("format", None)
         if type(version) is not int or version != self.version:
             raise InputFileError(

@@ -260,6 +260,7 @@ class Calibration:
         return calibration_datatree(
             self._used_probabilities,
             self.quantities,
+            self.settings.indexing,
             used["dataset"].to_numpy(),
             {name: used[name].to_numpy() for name in names},
             {"verdict": str(self.verdict), "kind": self.settings.kind},

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.indexing import Indexing
 from vicheck.results.chains import ShortChains
 from vicheck.results.check_archive import RECORDS, load_fields
 from vicheck.results.check_outputs import CheckOutputs
@@ -85,6 +86,10 @@ class Check(CheckOutputs):
     """Names of the dimensions of quantities, if the model has them, as those of PyMC do."""
     coords: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     """Labels along these dimensions."""
+    indexing: Indexing = Indexing.PYTHON
+    """How elements of arrays are named: as in the language of the model."""
+    prob: tuple[float, ...] = (0.05, 0.5, 0.95)
+    """Probabilities of the quantiles that are printed and reported; see `with_prob`."""
     conclusions: Conclusions | None = None
     """For a check saved without its draws, or with fewer digits: what followed from all of them."""
     model: Model | None = None
@@ -287,6 +292,24 @@ class Check(CheckOutputs):
         """Return the same check with the command line that made it, for its report."""
         return replace(self, command=command)
 
+    def with_prob(self, prob: float | Sequence[float]) -> Self:
+        """Return the same check with other quantiles in what is printed, reported and saved.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> z = np.random.default_rng(1).normal(size=(1000, 2))
+        >>> checked = vicheck.check_draws(z, log_p=-(z**2).sum(1), log_q=-(z**2).sum(1) / 2)
+        >>> checked.with_prob([0.025, 0.975]).quantiles().columns[::4].tolist()
+        ['vi_q2.5', 'vi_q97.5']
+        """
+        from vicheck.checking.quantiles import probabilities
+
+        chosen = replace(self, prob=tuple(probabilities(prob).tolist()))
+        if self.conclusions is not None:  # which may not hold them
+            chosen.quantiles(quantities=self.names[:1])
+        return chosen
+
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what `save` has written; the weights are computed again from the densities.
@@ -296,9 +319,13 @@ class Check(CheckOutputs):
         InputFileError
             If the file is damaged or holds anything else.
         """
+        return cls.of_fields(load_fields(path))
+
+    @classmethod
+    def of_fields(cls, loaded: dict[str, Any]) -> Self:
+        """Return the check that a file holds these fields of."""
         from vicheck.stats.tail_lengths import judged_psis
 
-        loaded = load_fields(path)
         with np.errstate(invalid="ignore"):
             smoothed = judged_psis(loaded["log_p"] - loaded["log_q"])
         return cls(psis=smoothed, **loaded)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.errors import ArgumentError, UnreliableWarning
+from vicheck.indexing import Indexing
 from vicheck.results.archive import ArchiveFormat, Arrays
 from vicheck.results.chains import ShortChains
 from vicheck.results.conclusions import Conclusions, columns_of
@@ -22,7 +23,14 @@ from vicheck.results.modes import ModeSearch
 from vicheck.results.provenance import Provenance
 from vicheck.results.record import Record
 
-__all__ = ["RECORDS", "load_fields", "save_fields"]
+__all__ = [
+    "RECORDS",
+    "CheckDescription",
+    "described_check",
+    "fields_of",
+    "load_fields",
+    "save_fields",
+]
 
 _DIMS = {"log_p": 1, "log_q": 1, "values": 2, "elbo_trace": 1}
 """The arrays, and how many dimensions they have."""
@@ -31,7 +39,7 @@ RECORDS = ("convergence", "pooled", "modes", "chains", "predictive", "provenance
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Description(Record):
+class CheckDescription(Record):
     """What is kept beside the arrays: fields of `Check` by the same names."""
 
     names: tuple[str, ...]
@@ -49,26 +57,33 @@ class _Description(Record):
     chains: ShortChains | None = None
     dims: dict[str, tuple[str, ...]] = field(default_factory=dict)
     coords: dict[str, tuple[str | int | float, ...]] = field(default_factory=dict)
+    indexing: Indexing = Indexing.PYTHON
+    prob: tuple[float, ...] = (0.05, 0.5, 0.95)
     conclusions: Conclusions | None = None
 
 
-_FORMAT = ArchiveFormat("check", 3, _Description)
+_FORMAT = ArchiveFormat("check", 3, CheckDescription)
 
 
 def save_fields(path: str | Path, check: Any, *, draws: bool, dtype: str) -> None:
-    """Write a check to a file, whole or not at all.
+    """Write a check to a file, whole or not at all."""
+    _FORMAT.save(path, *described_check(check, draws=draws, dtype=dtype))
 
-    A file without the draws, or with fewer digits of them, holds what follows from all of them.
+
+def described_check(check: Any, *, draws: bool, dtype: str) -> tuple[CheckDescription, Arrays]:
+    """Return what is kept of a check.
+
+    Without the draws, or with fewer digits of them, that is also what follows from all of them.
     """
     if str(dtype) not in ("float64", "float32"):
         raise ArgumentError("dtype", f"must be 'float64' or 'float32', got {dtype!r}")
-    named = {each.name: getattr(check, each.name) for each in fields(_Description)}
+    named = {each.name: getattr(check, each.name) for each in fields(CheckDescription)}
     if named["conclusions"] is None and not (draws and dtype == "float64"):
         named["conclusions"] = _conclusions_of(check)
     named["coords"] = {dim: tuple(map(_plain, labels)) for dim, labels in check.coords.items()}
     arrays = {name: np.asarray(getattr(check, name), np.float64) for name in _DIMS}
     arrays["values"] = arrays["values"][: None if draws else 0].astype(dtype)
-    _FORMAT.save(path, _Description(**named), arrays)
+    return CheckDescription(**named), arrays
 
 
 def _conclusions_of(check: Any) -> Conclusions:
@@ -92,16 +107,17 @@ def load_fields(path: str | Path) -> dict[str, Any]:
     InputFileError
         If the file holds anything else.
     """
-    return _FORMAT.load(path, _fields_of)
+    return _FORMAT.load(path, fields_of)
 
 
-def _fields_of(description: _Description, arrays: Arrays) -> dict[str, Any]:
+def fields_of(description: CheckDescription, arrays: Arrays) -> dict[str, Any]:
+    """Return the fields of a check, or raise `ValueError` where its parts do not fit."""
     _require_fitting(description, arrays)
     doubled = {name: np.asarray(array, np.float64) for name, array in arrays.items()}
     return {each.name: getattr(description, each.name) for each in fields(description)} | doubled
 
 
-def _require_fitting(description: _Description, arrays: Arrays) -> None:
+def _require_fitting(description: CheckDescription, arrays: Arrays) -> None:
     """Raise `ValueError` unless the arrays are those of one check and fit their description."""
     short = description.conclusions
     kinds = ("float64",) if short is None else ("float64", "float32")  # of the draws
@@ -121,12 +137,14 @@ def _require_fitting(description: _Description, arrays: Arrays) -> None:
         raise ValueError("two of its quantities have the same name")
     if any(size < 1 for size in description.khat_growth):
         raise ValueError("its khat_growth is that of no draws")
+    if not description.prob or not all(0.0 < each < 1.0 for each in description.prob):
+        raise ValueError("its prob are no probabilities")
     _require_fitting_records(description)
     if short is not None and not short.fit(description.names):
         raise ValueError("its tables are not those of its quantities")
 
 
-def _require_fitting_records(description: _Description) -> None:
+def _require_fitting_records(description: CheckDescription) -> None:
     if description.pooled is not None:
         masses, locations = description.pooled.masses, description.pooled.locations
         if masses.ndim != 1 or locations.ndim != 2 or not 0 < len(masses) == len(locations):

@@ -27,7 +27,7 @@ class CheckOutputs:
 
     def quantiles(
         self,
-        prob: float | Sequence[float] = (0.05, 0.5, 0.95),
+        prob: float | Sequence[float] | None = None,
         quantities: Sequence[str] | None = None,
     ) -> pd.DataFrame:
         """Return quantiles of every quantity by VI and by PSIS, and which to use.
@@ -42,14 +42,16 @@ class CheckOutputs:
         Parameters
         ----------
         prob
-            Probabilities between 0 and 1, by default those of the median and of the central 90%.
+            Probabilities between 0 and 1, by default those of the median and of the central 90%,
+            or what `Check.with_prob` was given.
         quantities
             Names of rows of ``moments``; all by default. Each column is sorted, which takes some
             milliseconds for a hundred thousand draws.
         """
         from vicheck.checking.quantiles import quantiles_table
 
-        return quantiles_table(cast("Check", self), prob, quantities)
+        check = cast("Check", self)
+        return quantiles_table(check, check.prob if prob is None else prob, quantities)
 
     def summary(self, ci_prob: float = 0.9) -> pd.DataFrame:
         """Return what may be reported for every quantity, in columns named as in ArviZ.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
-from vicheck.errors import NotConvergedWarning
+from vicheck.errors import ArgumentError, NotConvergedWarning
 from vicheck.results.modes import ModeSearch
 from vicheck.results.record import Floats
 from vicheck.results.status import FitStatus
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from vicheck.results.linear_response import LinearResponse
     from vicheck.vi.families.family import Family
 
-__all__ = ["Fit", "Optimum", "Solution"]
+__all__ = ["Fit", "KeptDraws", "Optimum", "Solution"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +71,31 @@ class Solution:
 
 
 @dataclass(frozen=True, eq=False)
+class KeptDraws:
+    """What the file of a fit holds instead of its model."""
+
+    draws: dict[str, Floats]
+    """Draws from q, on the parameters' own scale."""
+    points: Floats
+    """A few draws on the unconstrained scale."""
+    log_p: Floats
+    """Log density of the model there, to know it again by."""
+
+    def sample(self, num_draws: int, seed: int) -> dict[str, Floats]:
+        """Return some of the draws, without repeats."""
+        size = len(next(iter(self.draws.values()), ()))
+        if num_draws > size:
+            raise ArgumentError(
+                "num_draws",
+                f"must be at most the {size} draws in the file, because the fit was loaded without "
+                f"its model, got {num_draws}",
+                hint="more can be had with it: vicheck.load(path, model=model)",
+            )
+        rows = np.random.default_rng(seed).permutation(size)[:num_draws]
+        return {name: array[rows] for name, array in self.draws.items()}
+
+
+@dataclass(frozen=True, eq=False)
 class Fit:
     """An approximation q of a posterior, with the model and data it belongs to."""
 
@@ -86,6 +112,8 @@ class Fit:
     """What the model computed when it was fitted; None if unknown."""
     name: str = ""
     """The title given when it was fitted, if any."""
+    kept: KeptDraws | None = None
+    """The draws of a fit that was loaded without its model."""
 
     @property
     def q(self) -> Family:
@@ -161,6 +189,8 @@ class Fit:
         if self.status not in (FitStatus.CONVERGED, FitStatus.SAMPLING_ERROR, FitStatus.UNKNOWN):
             message = f"draws are taken from a fit that cannot be relied on: {self.status.value}"
             warnings.warn(message, NotConvergedWarning, stacklevel=2)
+        if self.kept is not None:
+            return self.kept.sample(num_draws, as_seed(seed))
         with double_precision():
             z, _ = self.q.sample_and_log_prob(jax.random.key(as_seed(seed)), num_draws)
         return self.model.constrain(z)
@@ -209,6 +239,31 @@ class Fit:
         from vicheck.vi.response.linear_response import linear_response
 
         return linear_response(self, quantities, num_draws=num_draws)
+
+    def save(self, path: str | Path, *, num_draws: int = 4000) -> None:
+        """Write the fit to one file (``.npz``), which `vicheck.load` reads back.
+
+        The approximation, how the solver came there, and draws; not the model, whose code cannot be
+        saved. The same content gives the same bits; an old file stays until the new one is
+        complete.
+
+        Parameters
+        ----------
+        path
+            The file: ``.npz``, or any name that does not end like a file of another program's.
+        num_draws
+            Draws that `sample` has to choose from where the fit is loaded without its model.
+        """
+        from vicheck.vi.saving import save_fit
+
+        save_fit(self, path, num_draws)
+
+    @classmethod
+    def load(cls, path: str | Path, model: Model | None = None) -> Fit:
+        """Read what `save` has written: see `vicheck.load`."""
+        from vicheck.vi.saving import load_fit
+
+        return load_fit(path, model)
 
     def __repr__(self) -> str:
         count = "parameter" if self.model.dim == 1 else "parameters"

@@ -133,7 +133,8 @@ def _decode_single(value: Any, kind: type[Any]) -> Any:
         return _member(value, kind)
     if kind is float and value is None:
         return np.nan
-    if not isinstance(value, int | float if kind is float else kind) or isinstance(value, bool):
+    wanted = int | float if kind is float else kind
+    if not isinstance(value, wanted) or isinstance(value, bool) is not (kind is bool):
         raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
     return _within_64_bits(value) if kind is int else kind(value)
 

@@ -5,10 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from vicheck.results.reference_archive import (
+    REFERENCE_FORMAT,
+    described_reference,
+    reference_fields,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,6 +122,18 @@ class Reference:
     def reliable(self) -> bool:
         """Whether Rhat, ESS and divergences are all within their cut-offs."""
         return not self.caution
+
+    def save(self, path: str | Path) -> None:
+        """Write all draws to one file (``.npz``), which `vicheck.load` reads back.
+
+        The same content gives the same bits; an old file stays until the new one is complete.
+        """
+        REFERENCE_FORMAT.save(path, *described_reference(self))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` has written."""
+        return cls(**REFERENCE_FORMAT.load(path, reference_fields))
 
     def _of_varying(self, by_name: dict[str, float]) -> Floats:
         varies = [(block != block[0, 0]).any(axis=(0, 1)) for block in blocks_of(self.draws)]

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+
+from vicheck.errors import ArgumentError
+from vicheck.results.record import Record
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from vicheck.model import Model
+    from vicheck.results.calibration import Calibration
     from vicheck.results.check import Check
     from vicheck.results.fit import Fit
     from vicheck.results.reference import Reference
@@ -18,8 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["Attempt", "Rescue"]
 
 
-@dataclass(frozen=True)
-class Attempt:
+@dataclass(frozen=True, repr=False)
+class Attempt(Record):
     """One remedy that was tried: a row of the trail."""
 
     remedy: str
@@ -140,15 +146,66 @@ class Rescue:
         )
         return table.sort_values("change", key=abs, ascending=False, kind="stable")
 
-    def report(self, path: str | Path) -> Path:
-        """Write what was tried and the check of the best as one HTML page; return its path."""
+    def report(
+        self, path: str | Path, *, calibration: Calibration | None = None, title: str = ""
+    ) -> Path:
+        """Write what was tried and the check of the best as one HTML page; return its path.
+
+        The arguments are those of `Check.report`.
+        """
         from vicheck.report.page import write_report
 
-        return write_report(path, check=self.check, rescue=self)
+        return write_report(
+            path, check=self.check, calibration=calibration, title=title, rescue=self
+        )
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        draws: bool = True,
+        dtype: Literal["float64", "float32"] = "float64",
+    ) -> None:
+        """Write all of it to one file (``.npz``), which `vicheck.load` reads back.
+
+        Both checks, the trail, draws by NUTS, and the fit without its model, as by `Fit.save`. The
+        other arguments are those of `Check.save`, for both checks.
+        """
+        from vicheck.results.rescue_archive import save_rescue
+
+        save_rescue(path, self, draws=draws, dtype=dtype)
+
+    @classmethod
+    def load(cls, path: str | Path, model: Model | None = None) -> Rescue:
+        """Read what `save` has written: see `vicheck.load`."""
+        from vicheck.results.rescue_archive import load_rescue
+
+        loaded = load_rescue(path)
+        return loaded if model is None else loaded.with_model(model)
+
+    def with_model(self, model: Model) -> Self:
+        """Return a rescue that was loaded, with the model that its fit belongs to.
+
+        Raises
+        ------
+        ArgumentError
+            When that is another model, or there is no fit: the best was built from draws.
+        """
+        from vicheck.vi.saving import with_model
+
+        if self.fit is None:
+            problem = "goes with a fit, and the best of this rescue was built from draws"
+            raise ArgumentError("model", problem, hint="leave it out; its code repeats the rescue")
+        fit = with_model(self.fit, model)
+        return replace(self, fit=fit, check=replace(self.check, model=model, q=fit.q))
 
     def with_command(self, command: str) -> Self:
         """Return the same rescue with the command line that made it, for its report."""
         return replace(self, check=self.check.with_command(command))
+
+    def with_prob(self, prob: float | Sequence[float]) -> Self:
+        """Return the same rescue with other quantiles in its report: see `Check.with_prob`."""
+        return replace(self, check=self.check.with_prob(prob))
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain values, without the draws."""

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from vicheck.indexing import Indexing
 from vicheck.results.provenance import Provenance, python_call
 from vicheck.results.record import Record
 
@@ -62,6 +63,8 @@ class RunSettings(Record):
     """Of Python and of the libraries."""
     machines: tuple[str, ...] = ()
     """The kinds of machine that computed it."""
+    indexing: Indexing = Indexing.PYTHON
+    """How elements of arrays are named among the quantities."""
 
     def __post_init__(self) -> None:
         for name in ("num_draws", "num_datasets", "chunk_size"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,26 +10,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from vicheck.model import Data, double_precision, labels
+from vicheck.adapters.gradient_test import STREAM, judged_gradient
+from vicheck.indexing import Indexing
+from vicheck.model import Data, double_precision
 from vicheck.results.convergence import GradientTest
 from vicheck.runtime.compiling import compiled
 
 if TYPE_CHECKING:
     from vicheck.adapters.numpyro.guides import Guide
 
-__all__ = ["UNTESTED", "gradient_of_guide"]
+__all__ = ["gradient_of_guide"]
 
-_DRAWS, _TOLERANCE = 1024, 0.1
+_DRAWS = 1024
 """As for fits of vicheck's own."""
 _NUMBERS = 2**21
 """Numbers in the gradients that are held at a time."""
-_STREAM = 7
-"""Folded into the key: other draws than those that are checked."""
-_NO_EFFECT = 1e-9
-"""Parameters that move q by less than this part of what the others do are left out."""
-
-UNTESTED = GradientTest(math.nan, math.nan, _TOLERANCE, "", num_draws=0)
-"""For a guide whose draws have no derivatives."""
 
 
 def gradient_of_guide(
@@ -48,11 +42,11 @@ def gradient_of_guide(
         if jnp.issubdtype(jnp.result_type(value), jnp.floating)
     }
     with double_precision():
-        key = jax.random.fold_in(jax.random.key(seed), _STREAM)
+        key = jax.random.fold_in(jax.random.key(seed), STREAM)
         keys = jax.random.split(key, _DRAWS)
         places = np.asarray(_places(guide, keys, params, data))
         sd = places.std(axis=0)
-        noise = np.random.default_rng((seed, _STREAM)).standard_normal(places.shape)
+        noise = np.random.default_rng((seed, STREAM)).standard_normal(places.shape)
         with np.errstate(divide="ignore", invalid="ignore"):
             pulls = np.where(sd > 0.0, noise / sd, 0.0)
         size = sum(int(np.size(value)) for value in free.values())
@@ -63,24 +57,9 @@ def gradient_of_guide(
             rows = slice(start, start + width)
             sums += np.asarray(_slopes(guide, keys[rows], pulls[rows], free, params, data))
     mean, square, moved = sums / _DRAWS
-    names = labels({name: np.shape(free[name]) for name in sorted(free)})
-    return _judged(mean, square, np.sqrt(moved), names)
-
-
-def _judged(mean: Any, square: Any, scale: Any, names: tuple[str, ...]) -> GradientTest:
-    if not np.isfinite([mean, square, scale]).all():
-        return GradientTest(math.nan, math.nan, _TOLERANCE, "", _DRAWS)
-    moving = scale > _NO_EFFECT * scale.max(initial=0.0)
-    if not moving.any():
-        return UNTESTED
-    names = tuple(name for name, moves in zip(names, moving, strict=True) if moves)
-    error = np.sqrt(np.maximum(square - mean**2, 0.0) / (_DRAWS - 1))[moving] / scale[moving]
-    mean = np.abs(mean[moving]) / scale[moving]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        excess = np.where(mean > _TOLERANCE, (mean - _TOLERANCE) / error, -np.inf)
-    worst = int(np.argmax(mean))
-    p_value = min(1.0, mean.size * math.erfc(float(excess.max()) / math.sqrt(2.0)))
-    return GradientTest(float(mean[worst]), p_value, _TOLERANCE, names[worst], _DRAWS)
+    names = Indexing.PYTHON.labels({name: np.shape(free[name]) for name in sorted(free)})
+    error = np.sqrt(np.maximum(square - mean**2, 0.0) / (_DRAWS - 1))
+    return judged_gradient(mean, error, np.sqrt(moved), names, _DRAWS)
 
 
 @compiled()

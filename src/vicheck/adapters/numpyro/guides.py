@@ -23,7 +23,8 @@ from numpyro.infer.autoguide import (
 )
 from numpyro.infer.util import log_density
 
-from vicheck.adapters.numpyro.guide_gradient import UNTESTED, gradient_of_guide
+from vicheck.adapters.gradient_test import UNTESTED
+from vicheck.adapters.numpyro.guide_gradient import gradient_of_guide
 from vicheck.adapters.numpyro.models import from_numpyro
 from vicheck.adapters.numpyro.program import NumpyroProgram
 from vicheck.adapters.numpyro.traces import WholePlates, tracing

@@ -36,7 +36,7 @@ from vicheck.draws import Approximation, Draws
 from vicheck.errors import ModelError, require_count, require_extra
 from vicheck.evaluation import TORCH_BATCHES, chunk_size, evaluate_in_chunks, kept_draws
 
-__all__ = ["draws_of_guide"]
+__all__ = ["Pair", "draws_of_guide", "everything_left_as_it_was", "noise_for_each_draw"]
 
 Floats = NDArray[np.float64]
 
@@ -93,17 +93,17 @@ def draws_of_guide(
         if not callable(given):
             raise TypeError(f"{name} must be a Pyro program, got {type(given).__name__}")
     require_count("num_draws", num_draws)
-    return _FittedGuide(_Pair(model, guide, tuple(args), dict(kwargs))).draws(num_draws, seed)
+    return _FittedGuide(Pair(model, guide, tuple(args), dict(kwargs))).draws(num_draws, seed)
 
 
 @dataclass(frozen=True, eq=False)
 class _FittedGuide(Approximation):
     """A guide with the parameters that are in Pyro's store when it is drawn from."""
 
-    pair: _Pair
+    pair: Pair
 
     def draws(self, num_draws: int, seed: int = 0) -> Draws:
-        with _everything_left_as_it_was() as known_parameters:
+        with everything_left_as_it_was() as known_parameters:
             _seed(seed)
             seen = _inspected(self.pair, known_parameters)
             size = chunk_size(num_draws, seen.num_numbers, TORCH_BATCHES)
@@ -136,7 +136,7 @@ class _Draw(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Pair:
+class Pair:
     """A model and a guide with their arguments."""
 
     model: Callable[..., Any]
@@ -213,7 +213,7 @@ class _Seen:
     notes: tuple[str, ...]
 
 
-def _inspected(pair: _Pair, known_parameters: frozenset[str]) -> _Seen:
+def _inspected(pair: Pair, known_parameters: frozenset[str]) -> _Seen:
     """Make a draw, and refuse what has no density that could be compared."""
     check_was_run(pair.guide)
     guide_trace, model_trace = pair.traces()
@@ -246,7 +246,7 @@ def _title(guide: Any, seen: _Seen) -> str:
     return f"{name} fit of {seen.num_parameters} parameters (Pyro)"
 
 
-def _batches(pair: _Pair, seen: _Seen, num_draws: int, size: int, seed: int) -> Iterator[_Draw]:
+def _batches(pair: Pair, seen: _Seen, num_draws: int, size: int, seed: int) -> Iterator[_Draw]:
     """Yield draws, stacked; they are made together where that can be verified."""
     _seed(seed)
     batch = _verified(pair, size) if size > 1 else None
@@ -260,7 +260,7 @@ def _batches(pair: _Pair, seen: _Seen, num_draws: int, size: int, seed: int) -> 
         yield _drawn_together(pair, rest) if together else _drawn_one_by_one(pair, seen, rest)
 
 
-def _verified(pair: _Pair, size: int) -> _Draw | None:
+def _verified(pair: Pair, size: int) -> _Draw | None:
     """Make draws together; None if that fails, or gives other numbers than one by one."""
     import torch
 
@@ -296,11 +296,11 @@ def _close(first: Any, second: Any, tolerance: float) -> bool:
     )
 
 
-def _drawn_together(pair: _Pair, size: int) -> _Draw:
+def _drawn_together(pair: Pair, size: int) -> _Draw:
     import torch
 
     def draw(zero: Any) -> _Draw:
-        with _noise_for_each_draw(zero):
+        with noise_for_each_draw(zero):
             return pair.draw()
 
     with warnings.catch_warnings():
@@ -309,7 +309,7 @@ def _drawn_together(pair: _Pair, size: int) -> _Draw:
         return torch.vmap(draw, randomness="different")(torch.zeros(size))
 
 
-def _noise_for_each_draw(zero: Any) -> Any:
+def noise_for_each_draw(zero: Any) -> Any:
     """Let in-place random functions, which torch's distributions use, work in ``torch.vmap``.
 
     They fill a tensor that is the same for all draws, which `torch.vmap` refuses; added to a zero
@@ -331,7 +331,7 @@ def _noise_for_each_draw(zero: Any) -> Any:
     return type("NoiseForEachDraw", (TorchFunctionMode,), {"__torch_function__": run})()
 
 
-def _drawn_one_by_one(pair: _Pair, seen: _Seen, size: int) -> _Draw:
+def _drawn_one_by_one(pair: Pair, seen: _Seen, size: int) -> _Draw:
     draws = [pair.draw() for _ in range(size)]
     for draw in draws:
         changing = seen.names ^ (draw.log_p.keys() | draw.log_q.keys())
@@ -372,7 +372,7 @@ def _array(tensor: Any) -> Floats:
 
 
 @contextmanager
-def _everything_left_as_it_was() -> Iterator[frozenset[str]]:
+def everything_left_as_it_was() -> Iterator[frozenset[str]]:
     """Compute without gradients and validation; give back random state and parameter store.
 
     Yields the names of the parameters that are in the store.

@@ -15,6 +15,7 @@ from vicheck.adapters.stan.csv_tables import StanTable, parse_stan_csv
 from vicheck.adapters.stan.names import StanArray, arrays_of
 from vicheck.draws import Draws
 from vicheck.errors import InputFileError
+from vicheck.indexing import Indexing
 from vicheck.stats.psis import psis_quietly
 
 __all__ = ["draws_of_stan_csv", "read_stan_csv"]
@@ -67,9 +68,8 @@ def read_stan_csv(paths: StrPath | Sequence[StrPath]) -> Draws:
     Returns
     -------
     Draws
-        Parameters, transformed parameters and generated quantities as named arrays (indices from
-        zero), with both log densities. The first row of ADVI's output, the mean of q, is not
-        among them.
+        Parameters, transformed parameters and generated quantities as named arrays, with both log
+        densities. The first row of ADVI's output, the mean of q, is not among them.
 
     Raises
     ------
@@ -110,6 +110,7 @@ def draws_of_stan_csv(content: bytes, name: str) -> Draws:
         title=_title(table, kind),
         notes=(*_count_notes(table, kind), *_rounding_notes(table, kind), *left_out),
         unnormalized=_UNNORMALIZED[kind],
+        indexing=Indexing.STAN,
     )
 
 

@@ -28,6 +28,7 @@ from vicheck.adapters.stan.sources import (
     source_of,
 )
 from vicheck.errors import ModelError
+from vicheck.indexing import Indexing
 from vicheck.model import Data, Layout, Model, Program, as_data
 from vicheck.runtime.progress import Progress, showing
 
@@ -108,9 +109,13 @@ def from_stan(
 class _StanProgram(Program):
     """A Stan program without its data, in terms of functions that run on the host."""
 
+    indexing = Indexing.STAN
+
     source: Source
     name: str
     layout: Layout = ()
+    entries: tuple[str, ...] = ()
+    """Name of each entry of z."""
     parameters: tuple[tuple[str, StanArray], ...] = ()
     """Parameters among all constrained numbers."""
     derived: tuple[tuple[str, StanArray], ...] = ()
@@ -123,6 +128,10 @@ class _StanProgram(Program):
     """Simulates z and the observed data on the host."""
     simulated: tuple[tuple[str, tuple[int, ...], str], ...] = ()
     """Observed data that are simulated: names, shapes and types."""
+
+    @property
+    def coordinates(self) -> tuple[str, ...]:
+        return self.entries
 
     @property
     def identity(self) -> str:
@@ -223,12 +232,18 @@ class _StanProgram(Program):
         every = arrays_of(model.param_names(include_tp=True, include_gq=False))
         effects = probe(model, dim)
         layout: list[tuple[str, tuple[int, ...]]] = []
+        entries: list[str] = []
         joint, decreasing = [], []
         for name, group in groups.items():
             effect = effects.of_array(group.places)
             if not effect.entries:
                 continue
             layout.append((name, group.shape if effect.in_order else (len(effect.entries),)))
+            if effect.elements:
+                elements = self.indexing.labels({name: group.shape})
+                entries += [elements[each] for each in effect.elements]
+            else:
+                entries += self.indexing.labels(dict(layout[-1:]))
             if not (effect.in_order and effect.alone):
                 joint.append(name)
             if effect.falling:
@@ -236,6 +251,7 @@ class _StanProgram(Program):
         return replace(
             self,
             layout=tuple(layout),
+            entries=tuple(entries),
             parameters=tuple((name, group) for name, group in groups.items()),
             derived=tuple((name, group) for name, group in every.items() if name not in groups),
             joint=tuple(joint),

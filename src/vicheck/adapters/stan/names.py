@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.indexing import Indexing
+
 __all__ = ["StanArray", "arrays_of", "flatten"]
 
 Floats = NDArray[np.float64]
@@ -38,8 +40,7 @@ class StanArray:
 def arrays_of(names: Sequence[str]) -> dict[str, StanArray]:
     """Group names of scalars by the array they belong to, in the order of the names.
 
-    Elements that do not make up a whole array stay scalars under the names they have, with indices
-    from zero, as ArviZ prints them.
+    Elements that do not make up a whole array stay scalars, under the names that Stan prints.
     """
     by_name: dict[str, dict[tuple[int, ...], int]] = {}
     for column, text in enumerate(names):
@@ -55,7 +56,7 @@ def arrays_of(names: Sequence[str]) -> dict[str, StanArray]:
             groups[name] = StanArray(shape, tuple(order))
         else:
             groups |= {
-                f"{name}[{', '.join(map(str, index))}]" if index else name: StanArray((), (column,))
+                Indexing.STAN.label(name, index) if index else name: StanArray((), (column,))
                 for index, column in elements.items()
             }
     return groups

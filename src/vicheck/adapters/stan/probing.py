@@ -27,6 +27,9 @@ class MovedArray:
     """The entries of z that are its own."""
     in_order: bool
     """Whether each element, in row-major order, moves with an entry of its own."""
+    elements: tuple[int, ...]
+    """The element, in row-major order, that each of these entries moves; Stan has matrices by
+    columns. Empty where some move several."""
     alone: bool
     """Whether each element moves with a single entry of z."""
     falling: bool
@@ -50,11 +53,13 @@ class Moved:
         in_order = len(entries) == len(own) and all(
             place in self.places[entry] for place, entry in zip(places, entries, strict=True)
         )
-        counts = [int(np.isin(places, moved).sum()) for moved in self.places]
+        within = [np.flatnonzero(np.isin(places, moved)) for moved in self.places]
+        elements = [int(each) for entry in entries for each in within[entry]]
         return MovedArray(
             entries,
             in_order,
-            sum(counts) == len(own),
+            tuple(elements) if len(elements) == len(entries) == len(own) else (),
+            sum(map(len, within)) == len(own),
             all((self.steps[i][np.isin(self.places[i], places)] < 0.0).all() for i in entries),
         )
 
