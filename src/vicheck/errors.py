@@ -38,6 +38,7 @@ EXTRAS = {
     "blackjax": "blackjax",
     "cmdstanpy": "cmdstanpy",
     "dask": "distributed",
+    "flow": "flowjax",
     "parquet": "pyarrow",
     "pymc": "pymc",
     "pyro": "pyro",

@@ -38,6 +38,8 @@ _MAX_STARTS = 100
 """Rounds of random starts before the sampler gives up, as in Stan."""
 _FOR_VARIANCES = 200
 """Draws of an approximation from which its variances are taken."""
+_APART = 2.0
+"""Factor by which every other chain that begins around an approximation starts farther out."""
 _MIN_DRAWS = 4
 """Half a chain needs two draws to have a variance."""
 Floats = NDArray[np.float64]
@@ -76,7 +78,8 @@ def reference(
         Acceptance rate to which the step size is adapted; larger means smaller steps.
     around
         An approximation of this model to start from, which shortens the warm-up: chains start at
-        draws of q or, for a check, at distinct weighted draws, and the first metric is that of q.
+        draws of q or, for a check, at distinct weighted draws, every other
+        chain twice as far from their mean, so that R-hat can tell; the first metric is that of q.
     executor
         Anything with the interface of `concurrent.futures.Executor`, for one chain on each of its
         workers. The draws have the same bits wherever chains are run; the chain of a worker that
@@ -132,13 +135,12 @@ def reference(
     draws = model.constrain(z)
     names = model.indexing.labels({name: array.shape[2:] for name, array in draws.items()})
     blocks = blocks_of(draws)
-    rhat, ess, mcse = (
+    rhat, ess, mcse, tail_ess = (
         dict(zip(names, np.concatenate([of(block) for block in blocks]).tolist(), strict=True))
-        for of in (_rhat, _bulk_ess, _mcse)
+        for of in (_rhat, _bulk_ess, _mcse, _tail_ess)
     )
-    return Reference(
-        z, draws, rhat, ess, mcse, int(diverging.sum()), num_gradients=int(num_steps.sum())
-    )
+    num_divergent, num_gradients = int(diverging.sum()), int(num_steps.sum())
+    return Reference(z, draws, rhat, ess, mcse, num_divergent, tail_ess, num_gradients)
 
 
 def _counted(chains: Iterable[Any], total: int) -> Iterator[Any]:
@@ -182,7 +184,21 @@ def _taken_over(
     z = z[finite & np.isfinite(z).all(axis=1)]
     if len(z) < max(2, len(starts)):
         return starts, np.ones(model.dim)
-    return z[: len(starts)], np.maximum(z.var(axis=0), np.finfo(float).tiny)
+    variances = np.maximum(z.var(axis=0), np.finfo(float).tiny)
+    return _spread_out(model, z[: len(starts)], z.mean(axis=0)), variances
+
+
+def _spread_out(model: Model, starts: Floats, middle: Floats) -> Floats:
+    """Move every other start away from the middle where the density there is finite.
+
+    Chains that all begin where an approximation has its draws would agree on what these have not
+    reached.
+    """
+    farther = np.array(starts)
+    farther[1::2] += (_APART - 1.0) * (farther[1::2] - middle)
+    with double_precision():
+        finite = np.asarray(_are_finite(model.program, farther, model.data))
+    return np.where(finite[:, None], farther, starts)
 
 
 def _find_starts(model: Model, num_chains: int, rng: np.random.Generator) -> Floats:
@@ -303,6 +319,18 @@ def _mcse(draws: Floats) -> Floats:
 def _bulk_ess(draws: Floats) -> Floats:
     """Effective sample size of normalised ranks (Vehtari et al. 2021, section 3.3)."""
     return _ess(_ranked(draws))
+
+
+def _tail_ess(draws: Floats) -> Floats:
+    """Effective sample size of the 5% and the 95% quantile, whichever is smaller (the same, 4.3).
+
+    Of a quantity with few values a quantile may be its least or largest: that one says nothing.
+    """
+    with np.errstate(invalid="ignore"):
+        quantiles = np.quantile(draws, [0.05, 0.95], axis=(0, 1))
+        low, high = (_ess(np.where(draws <= each, 1.0, 0.0)) for each in quantiles)
+    known = np.isfinite(draws).all(axis=(0, 1)) & (draws != draws[0, 0]).any(axis=(0, 1))
+    return np.where(known, np.fmin(low, high), np.nan)
 
 
 def _ess(draws: Floats) -> Floats:

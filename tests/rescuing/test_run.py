@@ -1,5 +1,8 @@
 """Rescues of fits with known answers, and of what cannot be rescued."""
 
+import re
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,10 +11,13 @@ import numpyro.distributions as dist
 import pytest
 
 import vicheck
-from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred
+from vicheck import errors
+from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred, horseshoe_logistic
 from vicheck.rescuing import run as rescuing
-from vicheck.rescuing.candidate import NUM_SCREENED, Candidate
+from vicheck.rescuing import sampling
+from vicheck.rescuing.candidate import NUM_SCREENED, Candidate, judged
 from vicheck.rescuing.ladder import LADDER, Rung, ordered
+from vicheck.runtime.tally import Tally, tallied
 
 FEW = {"num_draws": 20_000}
 
@@ -124,6 +130,31 @@ def test_nuts_is_what_is_left_where_nothing_else_is_tried():
     assert rescued.succeeded == (rescued.reference.caution == "")
 
 
+@pytest.mark.slow
+def test_a_horseshoe_is_not_rescued_and_what_drifts_and_nuts_would_cost_is_said(monkeypatch):
+    rng = np.random.default_rng(1)
+    design = rng.normal(size=(40, 100))
+    outcome = (design[:, 0] + 0.5 * rng.normal(size=40) > 0.0).astype(int)
+    model = vicheck.from_numpyro(horseshoe_logistic, design, outcome)
+    assert model.dim > 200
+    monkeypatch.setattr(sampling, "_STEP_SECONDS", 100.0)  # as if it were large
+    fit = vicheck.fit(model)
+    asked = ["heavier-tails", "mcmc"]
+    rescued = vicheck.rescue(fit, remedies=asked, budget=1000.0, num_draws=4000)
+    assert not rescued.succeeded
+    assert rescued.check.khat > 0.7
+    assert "are too many for importance sampling" in rescued.trail["why"].iloc[1]
+    chains = rescued.check.chains
+    worst = chains.names[np.nanargmax(np.abs(chains.drift))]
+    assert f"Short chains move the mean of {worst} by" in rescued.sentence
+    assert rescued.trail["remedy"].iloc[-1] == "mcmc"
+    assert re.match(r"NUTS would take about \d+ h \(4 chains", rescued.trail["why"].iloc[-1])
+
+
+def test_nuts_is_expected_to_take_more_steps_in_many_dimensions():
+    assert [sampling._steps_expected(dim) for dim in (2, 100, 1600)] == [31, 31, 62]
+
+
 def hopeless_rung(name, outcome):
     def run(patient):
         if isinstance(outcome, Exception):
@@ -168,6 +199,56 @@ def test_a_renyi_divergence_follows_correlations_when_asked_to():
 def test_a_renyi_divergence_is_not_tried_in_many_dimensions():
     rescued = vicheck.rescue(vicheck.fit(correlated(12)), remedies=["renyi"], **FEW)
     assert "12 parameters are too many for Renyi" in rescued.trail["why"].iloc[1]
+
+
+def test_a_flow_needs_its_library_and_more_than_one_parameter(monkeypatch):
+    flow = next(rung for rung in LADDER if rung.name == "flow")
+    assert (
+        flow.run(SimpleNamespace(model=correlated(1)))
+        == "a flow changes coordinates by others, and there is only one"
+    )
+    assert "101 parameters are too many" in flow.run(SimpleNamespace(model=correlated(101)))
+    monkeypatch.setitem(errors.EXTRAS, "flow", "no_such_library")
+    rescued = vicheck.rescue(vicheck.fit(correlated(3)), remedies=["flow"], **FEW)
+    assert not rescued.succeeded
+    assert rescued.trail["why"].iloc[1] == (
+        "this needs no_such_library, which is not installed: pip install 'vicheck[flow]'"
+    )
+
+
+def test_what_no_chain_has_seen_is_not_called_usable():
+    """Of two variables with correlation 0.6 the best q has khat 0.6, and the weights work."""
+    model = vicheck.from_log_density(
+        lambda x: -0.5 * (x[0] ** 2 + x[1] ** 2 - 1.2 * x[0] * x[1]) / 0.64, np.zeros(2)
+    )
+    fit = vicheck.fit(model)
+    cut_off = vicheck.rescue(fit, budget=0)
+    assert cut_off.check.verdict.level == "usable"
+    assert cut_off.check.chains is None
+    assert not cut_off.succeeded
+    assert "the budget is used up" in cut_off.sentence
+    assert cut_off.sentence.endswith("It was not looked at by short chains.")
+    looked_at = vicheck.rescue(fit, remedies=["converge"], **FEW)
+    assert looked_at.check.chains is not None
+    # A check that was brought is taken as it is, with the khat that its user has seen.
+    checked = vicheck.check(fit, num_draws=20_000, chains=False)
+    brought = vicheck.rescue(checked, budget=0)
+    assert brought.check is checked
+    assert (brought.trail["draws"][0], brought.trail["khat_after"][0]) == (20_000, checked.khat)
+
+
+def test_khats_of_different_numbers_of_draws_say_so(of_correlated):
+    assert list(of_correlated.trail["draws"]) == [NUM_SCREENED, 20_000]
+    assert f"khat {of_correlated.before.khat:.2f} of 8,000 draws before" in of_correlated.sentence
+    assert f"{of_correlated.check.khat:.2f} of 20,000 draws after" in of_correlated.sentence
+
+
+def test_draws_of_a_fit_are_evaluated_once_where_chains_follow():
+    fit = vicheck.fit(correlated(2), family="full_rank")
+    with tallied(Tally()) as tally:
+        found = judged(Candidate(fit.model, fit.q, fit), "", None, 4000, 0, chains_below=0.5)
+    assert found.chains is not None
+    assert tally.densities == 4000
 
 
 def test_a_budget_of_zero_tries_nothing():

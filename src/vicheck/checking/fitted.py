@@ -47,8 +47,12 @@ def check_fit(
     budget: float,
     executor: Executor | None,
     chains: Chains = None,
+    chains_below: float = np.inf,
 ) -> Check:
-    """Check a fit of vicheck's own; the reference is named in its provenance, and not used."""
+    """Check a fit of vicheck's own; the reference is named in its provenance, and not used.
+
+    Chains are left out where khat is not below a limit.
+    """
     from vicheck.checking.chained import chains_of_fit
     from vicheck.checking.response import response_column
     from vicheck.evaluation import Evaluation
@@ -80,6 +84,8 @@ def check_fit(
         smoothed = judged_psis(log_ratios)
         mixture = pooled(smoothed)
         chained: Found = None, (_NO_TIME,) if chains is None else ()
+        if chains_below < np.inf and not smoothed.khat < chains_below:
+            chains = False
         if chains or not stopped_early:
             chained = chains_of_fit(
                 fit.model, fit.q, reported, evaluation, drawn, smoothed, seed, budget, chains

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["rescue_part"]
 
 _HEADINGS = (
-    "remedy", "khat before", "khat after", "verdict", "effective draws", "drift", "evaluations",
-    "seconds", "kept",
+    "remedy", "khat before", "khat after", "of draws", "verdict", "effective draws", "drift",
+    "evaluations", "seconds", "kept",
 )  # fmt: skip
 _ABOUT = (
     "What a remedy has made is judged on draws that it has never seen. Effective draws are given "
@@ -94,6 +94,7 @@ def _rows(rescue: Rescue, data: Trail) -> list[tuple[list[str], str]]:
             name,
             show(attempt.khat_before) or "\N{EN DASH}",
             show(attempt.khat_after) or "\N{EN DASH}",
+            f"{attempt.draws:,}" if attempt.draws else "\N{EN DASH}",
             attempt.level or "\N{EN DASH}",
             show(numbers[0]) or "\N{EN DASH}",
             "\N{EN DASH}" if np.isnan(numbers[1]) else f"{numbers[1]:+.2f}",

@@ -36,7 +36,17 @@ def trail_lines(rescue: Rescue) -> list[str]:
     if len(rescue.attempts) == 1:
         return []
     data = rescue_trail_data(rescue)
-    head = ("What was tried:", "khat", "", "verdict", "drift", "evaluations", "seconds", "")
+    head = (
+        "What was tried:",
+        "khat",
+        "",
+        "draws",
+        "verdict",
+        "drift",
+        "evaluations",
+        "seconds",
+        "",
+    )
     rows = [head]
     for row, attempt in enumerate(rescue.attempts):
         outcome = data.outcomes[row]
@@ -47,6 +57,7 @@ def trail_lines(rescue: Rescue) -> list[str]:
                 f"  {data.remedies[row]}",
                 f"{attempt.khat_before:.2f}",
                 "" if np.isnan(attempt.khat_after) or not row else f"-> {attempt.khat_after:.2f}",
+                f"{attempt.draws:,}" if attempt.draws else "",
                 attempt.level,
                 "" if np.isnan(attempt.drift) else f"{attempt.drift:+.2f}",
                 f"{attempt.evaluations:,}",
@@ -54,7 +65,7 @@ def trail_lines(rescue: Rescue) -> list[str]:
                 "" if outcome == "began here" else plain(said),
             )
         )
-    return _aligned(rows, "<><<>>><")
+    return _aligned(rows, "<><><>>><")
 
 
 def changes_lines(rescue: Rescue) -> list[str]:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vicheck.checking.chained import Chains
+from vicheck.checking.fitted import check_fit
 from vicheck.checking.given import check_given
-from vicheck.checking.run import check
 from vicheck.draws import Approximation, Draws
 from vicheck.evaluation import evaluate_draws_of
 from vicheck.model import Model, double_precision
@@ -111,18 +110,12 @@ def judged(
     """Check a candidate on draws that it has never seen, with short chains and a search.
 
     Chains take more gradients than all else together, so they are run only where khat is below a
-    cut-off: from the same draws, of which those of a fit are evaluated again.
+    cut-off, from the same draws.
     """
-    chains, fitted = num_chains(candidate), candidate.fit
-    if fitted is not None:
-
-        def of_fit(chains: Chains) -> Check:
-            return check(
-                fitted, num_draws=num_draws, quantities=quantities, seed=seed, chains=chains
-            )
-
-        first = of_fit(False) if chains_below < np.inf else None
-        return of_fit(chains) if first is None or first.khat < chains_below else first
+    chains = num_chains(candidate)
+    if candidate.fit is not None:
+        asked = num_draws, quantities, None, None, seed, np.inf, None, chains
+        return check_fit(candidate.fit, *asked, chains_below=chains_below)
     assert candidate.q is not None
     draws = Proposal(candidate.model, candidate.q, title).draws(num_draws, seed)
     if chains_below < np.inf:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vicheck.errors import MissingExtraError, require_extra
 from vicheck.evaluation import unconstrained
 from vicheck.model import Model, double_precision
 from vicheck.rescuing.bending import MOST_BENT, bent
@@ -36,6 +37,8 @@ Floats = NDArray[np.float64]
 
 _PLACE_DRAWS = 2000
 """Draws from which mean and covariance are taken where q itself is not known."""
+LEAST_FLOWING = 2
+"""Parameters that a flow needs: a layer of it changes some coordinates by the others."""
 _MOST_RENYI = 10
 """Parameters up to which a divergence that covers mass can be estimated (Dhaka et al. 2021)."""
 
@@ -112,8 +115,9 @@ def _converge(patient: Patient) -> Candidate | str:
 
 def _richer_family(patient: Patient) -> Candidate | str:
     """Fit a normal with correlations."""
-    fitted = patient.candidate.fit
-    family = fitted.family if fitted is not None else "mean_field"
+    fitted, known = patient.candidate.fit, patient.check.convergence
+    family = (known.family if known is not None else "") or "mean_field"
+    family = fitted.family if fitted is not None else family
     richer = richer_than(family, patient.model.dim)
     if richer in ("", family):
         return f"there is no family of normals richer than {family}"
@@ -175,6 +179,22 @@ def _bend(patient: Patient) -> Candidate | str:
     if patient.model.dim > MOST_BENT:
         return f"{patient.model.dim} parameters are too many for a bent normal ({MOST_BENT})"
     return bent(patient.candidate, patient.seed)
+
+
+def _flow(patient: Patient) -> Candidate | str:
+    """Train a normalising flow that begins as the normal with the same mean and covariance."""
+    dim = patient.model.dim
+    if dim > MOST_PARAMETERS:
+        return _too_many(dim)
+    if dim < LEAST_FLOWING:
+        return "a flow changes coordinates by others, and there is only one"
+    try:
+        require_extra("flow")
+    except MissingExtraError as error:
+        return f"{error}: {error.hint}"
+    from vicheck.rescuing.flowing import flowing
+
+    return flowing(patient.candidate, *patient.place(), patient.seed)
 
 
 def _cover_modes(patient: Patient) -> Candidate | str:
@@ -243,6 +263,7 @@ LADDER: tuple[Rung, ...] = (
     Rung("adapt", frozenset(), _adapt),
     Rung("bend", frozenset({"heavy-tails", "skewness"}), _bend),
     Rung("mixture", frozenset(), _mix),
+    Rung("flow", frozenset(), _flow),
 )
 """In the order in which they are tried where no cause says otherwise."""
 ON_REQUEST: tuple[Rung, ...] = (Rung("renyi", frozenset(), _renyi),)

@@ -20,6 +20,7 @@ __all__ = [
     "is_promising",
     "khat_of",
     "largest_drift",
+    "num_draws_of",
     "rank",
 ]
 
@@ -34,7 +35,7 @@ def is_enough(checked: Check) -> bool:
 
 
 def can_be_used(checked: Check) -> bool:
-    """Whether all estimates may be used: chains, where they were run, do not contradict."""
+    """Whether all estimates may be used; that chains agree is only known where they were run."""
     if checked.verdict.level not in _USABLE:
         return False
     return bool((checked.moments["use"] != "neither").all())
@@ -51,6 +52,13 @@ def khat_of(seen: PsisResult | Check) -> float:
     return np.inf if np.isnan(khat) else khat
 
 
+def num_draws_of(seen: PsisResult | Check | None) -> int:
+    """Return how many draws khat is that of; none where there is no khat."""
+    if seen is None:
+        return 0
+    return seen.psis.num_draws if isinstance(seen, Check) else seen.num_draws
+
+
 def rank(checked: Check) -> tuple[float, ...]:
     """Return what candidates are compared by: what can be used first, and then khat."""
     level = checked.verdict.level
@@ -58,7 +66,7 @@ def rank(checked: Check) -> tuple[float, ...]:
     khat = khat_of(checked)
     if level == "good":
         khat = min(khat, CLOSE)
-    usable = float(can_be_used(checked))
+    usable = float(checked.chains is not None and can_be_used(checked))
     return usable, float(level in _USABLE), round(recommended, 2), -round(khat, 2)
 
 
@@ -94,6 +102,7 @@ class Meter:
             remedy=self.remedy,
             khat_before=self.khat_before,
             khat_after=np.nan if after is None else float(after.khat),
+            draws=num_draws_of(after),
             level=level,
             effective=effective,
             drift=np.nan if drift is None else drift[1],

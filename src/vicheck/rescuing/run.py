@@ -115,7 +115,8 @@ def rescue(
         row = meter.row(first, kept=True, why="where it began")
         row = replace(row, khat_before=float(first.khat))
         patient = Patient(candidate, khat_of(first), first, spent, seed)
-        run = UnderWay(patient, row, quantities, num_draws, say)
+        given = not isinstance(what, Fit)
+        run = UnderWay(patient, row, quantities, num_draws, say, given=given)
         try:
             run.go(chosen if remedies is not None else _by_cause(first, chosen))
         except KeyboardInterrupt:

@@ -19,7 +19,9 @@ _NUM_CHAINS, _NUM_DRAWS, _NUM_WARMUP = 4, 1000, 500
 _TARGETS = (0.9, 0.99)
 """Acceptance to aim at: where transitions diverge, smaller steps are tried once."""
 _STEPS_EXPECTED = 31
-"""Gradients of a transition, for what NUTS is expected to cost where it was not run."""
+"""Gradients of a transition, for what NUTS is expected to cost where it was not run: up to so many
+parameters. Beyond, steps get smaller by the fourth root (Beskos et al. 2013)."""
+_MANY_PARAMETERS = 100
 _STEP_SECONDS = 1e-5
 """Of a step of NUTS beyond its gradient."""
 _TIMED = 32
@@ -29,11 +31,12 @@ _TIMED = 32
 def sampled(patient: Patient) -> Reference | str:
     """Sample by NUTS around the best candidate, or say what it would cost."""
     left = patient.budget.seconds - patient.budget.elapsed
-    expected = _seconds_expected(patient)
+    steps = _steps_expected(patient.model.dim)
+    expected = _seconds_expected(patient, steps)
     if expected > left:
         transitions = f"{_NUM_CHAINS} chains of {_NUM_WARMUP + _NUM_DRAWS} transitions"
         return (
-            f"NUTS would take about {_duration(expected)} ({transitions}, {_STEPS_EXPECTED} "
+            f"NUTS would take about {_duration(expected)} ({transitions}, some {steps} "
             f"gradients each), and {_duration(max(0.0, left))} of the budget is left"
         )
     weighted = not np.isnan(patient.check.kept_log_weights).any()
@@ -59,7 +62,11 @@ def _has_parameters(patient: Patient) -> bool:
     return all(name in patient.check.draws for name, _ in patient.model.program.layout)
 
 
-def _seconds_expected(patient: Patient) -> float:
+def _steps_expected(dim: int) -> int:
+    return round(_STEPS_EXPECTED * max(1.0, dim / _MANY_PARAMETERS) ** 0.25)
+
+
+def _seconds_expected(patient: Patient, steps: int) -> float:
     """Return what NUTS is expected to take, by the time of gradients that are computed together."""
     with double_precision():
         now = patient.model.snapshot()
@@ -71,7 +78,7 @@ def _seconds_expected(patient: Patient) -> float:
         density(lane, z)
         seconds = (time.perf_counter() - begun) / _TIMED
     transitions = _NUM_CHAINS * (_NUM_DRAWS + _NUM_WARMUP)
-    return (seconds + _STEP_SECONDS) * transitions * _STEPS_EXPECTED
+    return (seconds + _STEP_SECONDS) * transitions * steps
 
 
 def _duration(seconds: float) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from vicheck.errors import in_brief
 from vicheck.quantities import Spec
+from vicheck.rescuing.believed import doubtful_sds
 from vicheck.rescuing.candidate import NUM_SCREENED, Candidate, judged, screened
 from vicheck.rescuing.ladder import Patient, Rung
 from vicheck.rescuing.ranking import (
@@ -24,6 +25,7 @@ from vicheck.rescuing.ranking import (
     is_promising,
     khat_of,
     largest_drift,
+    num_draws_of,
     rank,
 )
 from vicheck.rescuing.sampling import sampled
@@ -47,7 +49,10 @@ class UnderWay:
         quantities: Spec,
         num_draws: int,
         say: Callable[[str], None],
+        *,
+        given: bool = False,
     ) -> None:
+        self._given = given
         self.patient, self.trail, self.say = patient, [first], say
         self.quantities, self.num_draws = quantities, num_draws
         self.best, self.original = patient.check, patient.check
@@ -166,32 +171,41 @@ class UnderWay:
     def result(self, seed: int) -> Rescue:
         """Return what has come of it."""
         mixed = self.reference is not None and not self.reference.caution
+        doubtful = {}
+        if mixed and self.reference is not None and not self._is_usable:
+            doubtful = doubtful_sds(self.reference, self.best)
         return Rescue(
             check=self.best,
             attempts=tuple(self.trail),
-            succeeded=self._is_usable or mixed,
-            sentence=self._sentence(mixed),
+            succeeded=self._is_usable or (mixed and not doubtful),
+            sentence=self._sentence(mixed, doubtful),
             code=self._code(seed),
             remedies=self._remedies,
             fit=self.best_candidate.fit,
             reference=self.reference,
+            doubtful=tuple(doubtful),
             before=self.original,
         )
 
     @property
     def _is_usable(self) -> bool:
-        """Whether the best can be used, and short chains have had their say where it was made."""
-        seen = self.best.chains is not None or self.best is self.original
-        return seen and can_be_used(self.best)
+        """Whether the best can be used, and chains have had their say.
 
-    def _sentence(self, mixed: bool) -> str:
+        They need not have had it of a check that the user brought: it is returned as it is.
+        """
+        as_given = self._given and self.best is self.original
+        return can_be_used(self.best) and (as_given or self.best.chains is not None)
+
+    def _sentence(self, mixed: bool, doubtful: dict[str, str]) -> str:
         best = self.best
-        if best is self.original and is_enough(best):
+        if best is self.original and self._is_usable and is_enough(best):
             return f"There was nothing to mend: the verdict is {best.verdict.level}."
-        change = f"khat {self.original.khat:.2f} before and {best.khat:.2f} after"
+        change = _change(self.original, best)
         if self._is_usable:
             done = ", ".join(self.kept_for_best) or "a closer look alone"
             return f"Rescued by {done}: {change}, and short chains do not disagree."
+        if doubtful:
+            return _in_doubt(doubtful)
         if mixed:
             return "No approximation is good enough, but NUTS has mixed: use its draws."
         reason = f" ({self.stopped})" if self.stopped else ""
@@ -199,7 +213,9 @@ class UnderWay:
 
     def _drifting(self) -> str:
         drift = largest_drift(self.best)
-        if drift is None or self.best.chains is None:
+        if self.best.chains is None:
+            return " It was not looked at by short chains."
+        if drift is None:
             return ""
         count = int((np.abs(self.best.chains.drift) > 0.1).sum())
         of_all = f", and {count - 1} others by more than 0.1" if count > 1 else ""
@@ -215,3 +231,22 @@ class UnderWay:
         names = ", ".join(f'"{name}"' for name in self._remedies)
         call = f"rescued = vicheck.rescue(fit, remedies=[{names}], seed={seed})"
         return "\n".join([*self.best_candidate.code, call])
+
+
+def _in_doubt(doubtful: dict[str, str]) -> str:
+    """Say of which sds draws by NUTS do not tell, and why."""
+    name, reason = next(iter(doubtful.items()))
+    others = f", nor {len(doubtful) - 1} more" if len(doubtful) > 1 else ""
+    return (
+        f"Not rescued: draws by NUTS have mixed, but the sd of {name} is not to be had from them"
+        f"{others}: {reason}, as where a tail is too heavy. Quantiles may be used."
+    )
+
+
+def _change(before: Check, after: Check) -> str:
+    """Say what khat was and is: with the numbers of draws where these differ, as it grows."""
+    if before is after:
+        return f"khat {before.khat:.2f}"
+    numbers = [num_draws_of(each) for each in (before, after)]
+    of = [f" of {number:,} draws" if len(set(numbers)) > 1 else "" for number in numbers]
+    return f"khat {before.khat:.2f}{of[0]} before and {after.khat:.2f}{of[1]} after"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -69,6 +69,9 @@ class Reference:
     """Monte Carlo standard error of the mean of each scalar; 0 when all its draws are the same."""
     num_divergent: int
     """Divergent transitions after warm-up."""
+    tail_ess: dict[str, float] = field(default_factory=dict)
+    """Effective sample size in the tails of each scalar: the smaller of those of its 5% and 95%
+    quantiles. Empty where it is not known."""
     num_gradients: int = 0
     """Gradients of the density that all chains took, including warm-up; 0 if not known."""
 
@@ -79,7 +82,7 @@ class Reference:
 
     @property
     def moments(self) -> pd.DataFrame:
-        """Mean, sd, Monte Carlo error of the mean, Rhat and ESS, one row per scalar."""
+        """Mean, sd, Monte Carlo error of the mean, Rhat and both ESS, one row per scalar."""
         import pandas as pd
 
         blocks = blocks_of(self.draws)
@@ -92,6 +95,8 @@ class Reference:
             "rhat": list(self.rhat.values()),
             "ess": list(self.ess.values()),
         }
+        if self.tail_ess:
+            columns["tail_ess"] = list(self.tail_ess.values())
         return pd.DataFrame(columns, index=list(self.rhat))
 
     @property
@@ -105,6 +110,13 @@ class Reference:
         return float(np.min(self._of_varying(self.ess)))
 
     @property
+    def min_tail_ess(self) -> float:
+        """Smallest ESS in the tails; infinite where none is known."""
+        if not self.tail_ess:
+            return math.inf
+        return float(np.min(self._of_varying(self.tail_ess)))
+
+    @property
     def caution(self) -> str:
         """The reason not to trust the draws; empty if there is none."""
         reasons = []
@@ -113,6 +125,8 @@ class Reference:
         least = MIN_ESS_PER_CHAIN * self.num_chains
         if not self.min_ess > least:
             reasons.append(f"the smallest ESS is {self.min_ess:.0f}, below {least}")
+        if not self.min_tail_ess > least:
+            reasons.append(f"the smallest tail ESS is {self.min_tail_ess:.0f}, below {least}")
         total = self.num_chains * self.z.shape[1]
         if self.num_divergent > MAX_DIVERGENT_FRACTION * total:
             reasons.append(f"{self.num_divergent} of {total} transitions diverged")

@@ -31,9 +31,12 @@ class Attempt(Record):
     remedy: str
     """Its name; "none" for what the rescue began with."""
     khat_before: float
+    """Of the best until then, on as many draws as that was looked at."""
     khat_after: float = np.nan
     """khat on fresh draws. If a few of them say that more are not worth it, there is no ``level``.
     NaN if there is nothing to judge."""
+    draws: int = 0
+    """How many draws ``khat_after`` is that of."""
     level: str = ""
     effective: float = np.nan
     """Effective draws for each draw."""
@@ -69,6 +72,8 @@ class Rescue:
     """The fit, if the best approximation came from a solver; None if it was built from draws."""
     reference: Reference | None = None
     """Draws by NUTS, if nothing cheaper was enough."""
+    doubtful: tuple[str, ...] = ()
+    """Quantities whose sd is not to be had from these draws, though their chains have mixed."""
     before: Check | None = None
     """The check that the rescue began with, if it is known."""
 
@@ -107,6 +112,7 @@ class Rescue:
         use = table["use"].where(table["use"] != "neither")
         if self.reference is not None and not self.reference.caution:
             moments = self.reference.moments.reindex(table.index)
+            moments.loc[list(self.doubtful), ["sd", "mcse"]] = np.nan
             return moments[["mean", "sd", "mcse"]].assign(source="nuts")
         # Where the weights work, weighted estimates have no error but that of chance.
         source = "psis" if self.check.verdict.weights_work.value == "yes" else "vi"

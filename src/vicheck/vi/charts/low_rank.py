@@ -74,7 +74,7 @@ class LowRankChart(Chart):
         _, log_diagonal, factor = self._parameters(steps)
         whitened, inner = self._whitened(log_diagonal, factor)
         _, log_determinant = np.linalg.slogdet(inner)
-        product = whitened @ np.linalg.inv(inner)
+        product = whitened @ _inverse(inner)
         slope = np.concatenate(
             [
                 np.zeros((len(steps), dim)),
@@ -113,3 +113,13 @@ class LowRankChart(Chart):
 
     def repeated(self, count: int) -> LowRankChart:
         return self
+
+
+def _inverse(matrices: Floats) -> Floats:
+    """Return inverses, NaN for those that have none: a step so wide is not taken."""
+    try:
+        return np.asarray(np.linalg.inv(matrices))
+    except np.linalg.LinAlgError:
+        if len(matrices) > 1:
+            return np.concatenate([_inverse(each[None]) for each in matrices])
+        return np.full_like(matrices, np.nan)
