@@ -55,7 +55,7 @@ def test_moments_of_a_gaussian(gaussian):
     # Six comparisons at 4 standard errors: a false alarm in 1 of 2600 seeds.
     found = reference(gaussian).moments
     assert list(found.index) == ["x[0]", "x[1]", "x[2]"]
-    assert list(found.columns) == ["mean", "sd", "mcse", "rhat", "ess"]
+    assert list(found.columns) == ["mean", "sd", "mcse", "rhat", "ess", "tail_ess"]
     mean, sd = np.array([1.0, -20.0, 0.0]), np.array([0.1, 5.0, 1.0])
     np.testing.assert_array_less(np.abs(found["mean"] - mean), 4.0 * found["mcse"])
     # The error of an sd is 1 / sqrt(2 ess) of it; 1000 draws at least are effective for it.
@@ -231,6 +231,29 @@ def test_starts_and_scales_come_from_a_fit(gaussian):
     np.testing.assert_allclose(sampled.z.std(axis=(0, 1)), [0.1, 5.0, 1.0], rtol=0.2)
     from_nothing = reference(gaussian, num_draws=300, num_warmup=50, seed=1)
     assert sampled.num_gradients < from_nothing.num_gradients
+
+
+def test_ess_in_the_tails_agrees_with_arviz(rng):
+    import arviz
+
+    noise = rng.normal(size=(4, 500))
+    walk = np.cumsum(0.3 * rng.normal(size=(4, 500)), axis=1)
+    for draws in (noise, walk, np.exp(walk)):
+        found = float(nuts._tail_ess(draws[..., None])[0])
+        assert found == pytest.approx(arviz.ess(draws, method="tail"), rel=0.03)
+    assert np.isnan(nuts._tail_ess(np.ones((4, 500, 1)))[0])
+
+
+def test_every_other_chain_around_an_approximation_begins_twice_as_far_out(gaussian):
+    middle = np.array([1.0, -20.0, 0.0])
+    starts = middle + np.array([[0.1, 1.0, 1.0], [0.2, 5.0, -1.0], [0.0, 3.0, 2.0]])
+    spread = nuts._spread_out(gaussian, starts, middle)
+    np.testing.assert_allclose(spread[[0, 2]], starts[[0, 2]])
+    np.testing.assert_allclose(spread[1] - middle, 2.0 * (starts[1] - middle))
+    bounded = from_log_density(
+        lambda x: jnp.where(jnp.abs(x[1] + 20.0) < 8.0, 0.0, -jnp.inf), np.zeros(3)
+    )
+    np.testing.assert_allclose(nuts._spread_out(bounded, starts, middle), starts)
 
 
 def test_around_a_check_without_all_parameters_is_refused(schools):

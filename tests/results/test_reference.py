@@ -1,5 +1,7 @@
 """Reference draws: their table, and what speaks against them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -29,6 +31,13 @@ def test_moments_have_a_row_per_scalar(rng):
     np.testing.assert_allclose(table["sd"], x.std(axis=0, ddof=1), rtol=1e-12)
     assert list(table["mcse"]) == [0.1, 0.1]
     assert "x[1]" in str(draws)
+
+
+def test_few_effective_draws_in_the_tails_are_a_caution_too(rng):
+    draws = replace(made_up(rng), tail_ess={"x[0]": 900.0, "x[1]": 320.0})
+    assert draws.caution == "the smallest tail ESS is 320, below 400"
+    assert list(draws.moments["tail_ess"]) == [900.0, 320.0]
+    assert made_up(rng).caution == ""
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,7 @@ def _flow(patient: Patient) -> Candidate | str:
     try:
         require_extra("flow")
     except MissingExtraError as error:
-        return f"{error}: {error.hint}"
+        return str(error)
     from vicheck.rescuing.flowing import flowing
 
     return flowing(patient.candidate, *patient.place(), patient.seed)

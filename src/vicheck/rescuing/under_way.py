@@ -71,14 +71,14 @@ class UnderWay:
     def go(self, rungs: Sequence[Rung | None]) -> None:
         """Try remedies, None for NUTS, until the verdict is good enough or the budget used up."""
         for rung in rungs:
-            if is_enough(self.best):
+            if self._is_enough:
                 return
             if self.patient.budget.is_used_up:
                 self.stopped = "the budget is used up"
                 return
             if rung is None:
                 self._settle()
-                if not is_enough(self.best):
+                if not self._is_enough:
                     self._sample()
                 return
             self._try(rung)
@@ -196,9 +196,13 @@ class UnderWay:
         as_given = self._given and self.best is self.original
         return can_be_used(self.best) and (as_given or self.best.chains is not None)
 
+    @property
+    def _is_enough(self) -> bool:
+        return self._is_usable and is_enough(self.best)
+
     def _sentence(self, mixed: bool, doubtful: dict[str, str]) -> str:
         best = self.best
-        if best is self.original and self._is_usable and is_enough(best):
+        if best is self.original and self._is_enough:
             return f"There was nothing to mend: the verdict is {best.verdict.level}."
         change = _change(self.original, best)
         if self._is_usable:

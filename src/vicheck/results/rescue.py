@@ -35,13 +35,13 @@ class Attempt(Record):
     khat_after: float = np.nan
     """khat on fresh draws. If a few of them say that more are not worth it, there is no ``level``.
     NaN if there is nothing to judge."""
-    draws: int = 0
-    """How many draws ``khat_after`` is that of."""
     level: str = ""
     effective: float = np.nan
     """Effective draws for each draw."""
     drift: float = np.nan
     """Largest drift of a mean along short chains, in sds."""
+    draws: int = 0
+    """How many draws ``khat_after`` is that of."""
     evaluations: int = 0
     """Evaluations of the density, with a gradient or without, including those for judging."""
     gradients: int = 0

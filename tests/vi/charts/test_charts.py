@@ -10,7 +10,7 @@ import pytest
 from tests.vi.families.test_toy_family import SinhNormal
 from vicheck.model import double_precision
 from vicheck.vi.charts.full_rank import FullRankChart
-from vicheck.vi.charts.low_rank import LowRankChart
+from vicheck.vi.charts.low_rank import LowRankChart, _inverse
 from vicheck.vi.charts.mean_field import MeanFieldChart
 from vicheck.vi.charts.traced import TracedChart
 from vicheck.vi.families.abilities import entropy_of
@@ -248,3 +248,10 @@ def test_arrays_of_jax_are_taken_too():
     chart = anchors.chart(None)
     for leaf in jax.tree.leaves(chart.members(np.zeros((FITS, chart.step_dim)))):
         assert type(leaf) is np.ndarray
+
+
+def test_a_step_whose_matrix_is_singular_gives_no_slope_and_leaves_other_fits_alone():
+    matrices = np.stack([np.eye(2), np.ones((2, 2)), 4.0 * np.eye(2)])
+    inverses = _inverse(matrices)
+    np.testing.assert_allclose(inverses[[0, 2]], [np.eye(2), 0.25 * np.eye(2)])
+    assert np.isnan(inverses[1]).all()
