@@ -47,8 +47,8 @@ counts all that were evaluated, in the fit, remedies, checks, short chains and, 
 NUTS; *densities* counts evaluations without a gradient, which cost about a third as much. *NUTS*
 is the number of gradients of NUTS run from scratch, four chains of 1000 draws after 1000 steps of
 warm-up, with a star where its R-hat, effective draws or divergences are not in order. *s* is
-processor seconds, including compiling. All rows but that of the 20 groups were measured before there was the
-remedy `flow`, and before an sd by NUTS could be left out.
+processor seconds, including compiling. All rows but that of the 20 groups were measured before
+there was the remedy `flow`, and before an sd by NUTS could be left out.
 
 | problem | d | khat before | after | level | by | mean | sd | in MCSE \
 | gradients | densities | NUTS | s |
