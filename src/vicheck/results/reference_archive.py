@@ -22,6 +22,8 @@ class ReferenceDescription(Record):
     rhat: dict[str, float]
     ess: dict[str, float]
     mcse: dict[str, float]
+    tail_ess: dict[str, float]
+    """Empty where it is not known."""
     num_divergent: int
     num_gradients: int
 
@@ -36,6 +38,7 @@ def described_reference(reference: Any) -> tuple[ReferenceDescription, Arrays]:
         reference.rhat,
         reference.ess,
         reference.mcse,
+        reference.tail_ess,
         reference.num_divergent,
         reference.num_gradients,
     )
@@ -61,7 +64,10 @@ def reference_fields(description: ReferenceDescription, arrays: Arrays) -> dict[
     numbers = {name: getattr(description, name) for name in ("rhat", "ess", "mcse")}
     if any(len(each) != count for each in numbers.values()):
         raise ValueError("its quantities have no numbers each")
+    if len(description.tail_ess) not in (0, count):
+        raise ValueError("its quantities have no numbers each")
     return numbers | {
+        "tail_ess": description.tail_ess,
         "z": arrays["z"],
         "draws": draws,
         "num_divergent": description.num_divergent,

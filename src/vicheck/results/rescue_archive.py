@@ -34,6 +34,7 @@ class _Description(Record):
     sentence: str
     code: str
     remedies: tuple[str, ...]
+    doubtful: tuple[str, ...]
     check: CheckDescription
     before: CheckDescription | None
     fit: FitDescription | None
@@ -64,6 +65,7 @@ def save_rescue(path: str | Path, rescue: Rescue, *, draws: bool, dtype: str) ->
         sentence=rescue.sentence,
         code=rescue.code,
         remedies=rescue.remedies,
+        doubtful=rescue.doubtful,
         **described,
     )
     arrays = {
@@ -101,6 +103,7 @@ def _rescue_from(description: _Description, arrays: Arrays) -> Rescue:
         sentence=description.sentence,
         code=description.code,
         remedies=description.remedies,
+        doubtful=description.doubtful,
         fit=None if fit is None else fit_from(fit, own["fit"]),
         reference=None if known is None else Reference(**known),
         before=None if before is None else Check.of_fields(fields_of(before, own["before"])),
