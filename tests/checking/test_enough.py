@@ -282,11 +282,11 @@ def test_what_has_no_effect_on_draws_is_refused(fits, tmp_path):
             ({"num_draws": "auto"}, "num_draws does"),
             ({"budget": 3.0, "executor": executor}, "budget and executor do"),
         ):
-            with pytest.raises(TypeError, match=f"{names} not apply to draws that are there"):
+            with pytest.raises(TypeError, match=f"{names} not apply to draws that already exist"):
                 vicheck.check(draws, **arguments)
             with pytest.raises(TypeError, match=f"{names} not apply to .* a saved check"):
                 vicheck.check(tmp_path / "check.npz", **arguments)
-            with pytest.raises(TypeError, match=f"{names} not apply to draws that are there"):
+            with pytest.raises(TypeError, match=f"{names} not apply to draws that already exist"):
                 vicheck.compare([checked], **arguments)
 
 

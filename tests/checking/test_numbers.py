@@ -54,7 +54,7 @@ def test_some_quantities_are_a_part_of_all(narrow):
         ({"prob": "median"}, "prob must be numbers between 0 and 1, got 'median'"),
         ({"prob": []}, "prob must be numbers"),
         ({"prob": [0.5, 0.5]}, "prob must name each quantile once"),
-        ({"quantities": ["nu"]}, "quantities has 'nu', which is not a quantity of this check"),
+        ({"quantities": ["nu"]}, "quantities has 'nu', not a quantity of this check"),
     ],
 )
 def test_what_is_no_quantile(narrow, options, message):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from vicheck.checking.quantiles import label, quantiles_table
 from vicheck.errors import ArgumentError
 from vicheck.results.conclusions import table_of
+from vicheck.results.reported import reported
 from vicheck.stats.columns import for_each_block
 from vicheck.stats.unseen import error_with_tail
 
@@ -41,25 +42,25 @@ def summary_table(check: Check, ci_prob: float) -> pd.DataFrame:
                 hint="save it with them",
             )
     moments = check.moments
-    # Where the weights work, weighted estimates have no error but that of chance.
-    weighted = check.verdict.weights_work.value == "yes"
-    source = "psis" if weighted else "vi"
+    works = check.verdict.weights_work.value == "yes"
     ends = 0.5 * (1.0 - ci_prob), 0.5 * (1.0 + ci_prob)
     quantiles = quantiles_table(check, ends)
     has_mean, has_sd = moments["use_mean"] != "neither", moments["use_sd"] != "neither"
-    mean = moments[f"{source}_mean"].where(has_mean)
-    sd = moments[f"{source}_sd"].where(has_sd)
-    columns = {"mean": mean, "sd": sd}
+    mean, weighted = reported(moments, "mean", works)
+    sd, weighted_sd = reported(moments, "sd", works)
+    columns = {"mean": mean.where(has_mean), "sd": sd.where(has_sd)}
     for end, side in zip(ends, ("lb", "ub"), strict=True):
-        allowed = quantiles[f"use_{label(end)}"] != "neither"
-        columns[f"eti{percent}_{side}"] = quantiles[f"{source}_{label(end)}"].where(allowed)
-    unknown = pd.Series(np.nan, moments.index)
-    mcse_mean = moments["mcse"].where(has_mean) if weighted else unknown
+        use = quantiles[f"use_{label(end)}"]
+        plain, by_weights = (quantiles[f"{way}_{label(end)}"] for way in ("vi", "psis"))
+        quantile = by_weights.where((use == "psis") | works, plain)
+        columns[f"eti{percent}_{side}"] = quantile.where(use != "neither")
+    mcse_mean = moments["mcse"].where(has_mean & weighted)
     columns["mcse_mean"] = mcse_mean
     columns["mcse_sd"] = pd.Series(_errors_of_sd(check), moments.index).where(has_sd)
     with np.errstate(divide="ignore", invalid="ignore"):
         columns["ess_mean"] = (moments["psis_sd"] / mcse_mean) ** 2
-    used = np.where(has_mean | has_sd, source, "neither")
+    by = np.where((has_mean & weighted) | (has_sd & weighted_sd), "psis", "vi")
+    used = np.where(has_mean | has_sd, by, "neither")
     return pd.DataFrame(columns).assign(khat=moments["khat"], source=used)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from vicheck.errors import ArgumentError
 from vicheck.results.record import Record
+from vicheck.results.reported import reported
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,23 +105,22 @@ class Rescue:
         """Mean, sd and Monte Carlo error of every quantity, from the source that may be used.
 
         ``source`` is "nuts" where NUTS was run and has mixed; or else "psis" where the weights
-        work, "vi" where they do not, and "neither" where the check recommends nothing.
+        work, and what the check recommends where they do not: "vi", "psis" or "neither".
         """
         import pandas as pd
 
         table = self.check.moments
-        use = table["use"].where(table["use"] != "neither")
         if self.reference is not None and not self.reference.caution:
             moments = self.reference.moments.reindex(table.index)
             moments.loc[list(self.doubtful), ["sd", "mcse"]] = np.nan
             return moments[["mean", "sd", "mcse"]].assign(source="nuts")
-        # Where the weights work, weighted estimates have no error but that of chance.
-        source = "psis" if self.check.verdict.weights_work.value == "yes" else "vi"
+        works = self.check.verdict.weights_work.value == "yes"
+        mean, weighted = reported(table, "mean", works)
         columns = {
-            "mean": table[f"{source}_mean"],
-            "sd": table[f"{source}_sd"],
-            "mcse": table["mcse"] if source == "psis" else np.nan,
-            "source": use.where(use.isna(), source).fillna("neither"),
+            "mean": mean,
+            "sd": reported(table, "sd", works)[0],
+            "mcse": table["mcse"].where(weighted),
+            "source": table["use"].where((table["use"] == "neither") | (not works), "psis"),
         }
         return pd.DataFrame(columns, table.index)
 
