@@ -99,7 +99,7 @@ def test_training_bends_it_to_a_funnel():
     assert before > 0.6
     assert after < 0.4
     assert rescued.remedies == ("flow",)
-    # x[0] is normal with mean 0 and sd 1; of the others an sd may be refused: their tails are heavy.
+    # x[0] is normal with mean 0 and sd 1; an sd of the others may be refused: their tails are heavy
     known = rescued.moments.loc["x[0]"]
     assert known["source"] == "psis"
     assert known["mean"] == pytest.approx(0.0, abs=0.05)
