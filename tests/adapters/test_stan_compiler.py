@@ -25,9 +25,11 @@ from vicheck.errors import ModelError
 PROGRAM = Path(__file__).parents[2] / "docs" / "eight_schools.stan"
 INCLUDE = compiler._home() / "include"
 COMPILE = (
-    "import sys; from pathlib import Path; from vicheck.adapters.stan.compiler import *; "
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from pathlib import Path; from vicheck.adapters.stan.compiler import *; "
     "compile_program(Path(sys.argv[1]))"
 )
+"""A program; in the background of a shell its Ctrl-C would be ignored."""
 
 
 def included(code):
