@@ -50,10 +50,9 @@ def summary_table(check: Check, ci_prob: float) -> pd.DataFrame:
     sd, weighted_sd = reported(moments, "sd", works)
     columns = {"mean": mean.where(has_mean), "sd": sd.where(has_sd)}
     for end, side in zip(ends, ("lb", "ub"), strict=True):
-        use = quantiles[f"use_{label(end)}"]
-        plain, by_weights = (quantiles[f"{way}_{label(end)}"] for way in ("vi", "psis"))
-        quantile = by_weights.where((use == "psis") | works, plain)
-        columns[f"eti{percent}_{side}"] = quantile.where(use != "neither")
+        quantile, _ = reported(quantiles, label(end), works)
+        allowed = quantiles[f"use_{label(end)}"] != "neither"
+        columns[f"eti{percent}_{side}"] = quantile.where(allowed)
     mcse_mean = moments["mcse"].where(has_mean & weighted)
     columns["mcse_mean"] = mcse_mean
     columns["mcse_sd"] = pd.Series(_errors_of_sd(check), moments.index).where(has_sd)

@@ -1,4 +1,4 @@
-"""Which estimates of a table of moments are reported."""
+"""Which estimates of a table of moments or quantiles are reported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["reported"]
 
 
 def reported(table: pd.DataFrame, what: str, weights_work: bool) -> tuple[pd.Series, pd.Series]:
-    """Return the estimates of ``"mean"`` or ``"sd"`` for every quantity, and which are weighted.
+    """Return the estimates of ``"mean"``, ``"sd"`` or ``"q5"``, say, and which are weighted.
 
     Where the weights work, weighted estimates have no error but that of chance, also of what may be
     used without them. Where they do not, each quantity has the estimate that may be used of it, or
