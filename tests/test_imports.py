@@ -30,7 +30,8 @@ ALLOWED = {
     "vi": {
         "draws", "errors", "evaluation", "indexing", "model", "quantities", "results", "runtime",
     },
-    "nuts": {"errors", "model", "results", "runtime"},
+    "mixing": set(),
+    "nuts": {"errors", "mixing", "model", "results", "runtime"},
     "chains": {"runtime", "stats", "vi"},
     "remedies": {"errors", "results", "stats", "vi"},
     "adapters": {
@@ -98,7 +99,8 @@ THIRD_PARTY = {
     "evaluation": {"jax", "numpy"},
     "judging": {"numpy", "pandas"},
     "vi": {"equinox", "jax", "numpy", "numpyro", "optax", "scipy"},
-    "nuts": {"jax", "numpy", "numpyro", "scipy"},
+    "mixing": {"numpy", "numpyro", "scipy"},
+    "nuts": {"jax", "numpy", "numpyro"},
     "chains": {"numpy"},
     "remedies": set(),
     "adapters": {

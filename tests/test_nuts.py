@@ -7,11 +7,11 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 
-from vicheck import nuts
+from vicheck import mixing, nuts
 from vicheck.adapters.log_density import from_log_density
 from vicheck.adapters.numpyro.models import from_numpyro
 from vicheck.checking.run import check
-from vicheck.errors import ArgumentError, ModelError
+from vicheck.errors import ArgumentError, ModelError, OutOfTimeError
 from vicheck.nuts import reference
 from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred, eight_schools_noncentred
 from vicheck.results.reference import Reference
@@ -46,7 +46,7 @@ def made_up(draws, num_divergent=0, **rest):
     named = {"x": np.asarray(draws, float), **rest}
     rhat, ess, mcse = (
         {name: of(array[..., None]).item() for name, array in named.items()}
-        for of in (nuts._rhat, nuts._bulk_ess, nuts._mcse)
+        for of in (mixing.rhat, mixing.bulk_ess, mixing.mcse)
     )
     return Reference(named["x"][..., None], named, rhat, ess, mcse, num_divergent)
 
@@ -181,6 +181,7 @@ ERRORS = {
     "num_draws": ({"num_draws": 3}, ValueError, "num_draws must be at least 4, got 3"),
     "num_warmup": ({"num_warmup": 0}, ValueError, "num_warmup must be at least 1, got 0"),
     "num_chains": ({"num_chains": 0}, ValueError, "num_chains must be at least 1, got 0"),
+    "budget": ({"budget": 0.0}, ValueError, "budget must be a positive number of seconds, got 0.0"),
     "target_accept": ({"target_accept": 1.0}, ValueError, "target_accept must lie between 0 and 1"),
     "unknown data": ({"data": {"w": 1.0}}, ModelError, "data has w"),
     "NaN": ({"data": {"y": np.full(8, np.nan)}}, ModelError, "y must be finite"),
@@ -239,9 +240,9 @@ def test_ess_in_the_tails_agrees_with_arviz(rng):
     noise = rng.normal(size=(4, 500))
     walk = np.cumsum(0.3 * rng.normal(size=(4, 500)), axis=1)
     for draws in (noise, walk, np.exp(walk)):
-        found = float(nuts._tail_ess(draws[..., None])[0])
+        found = float(mixing.tail_ess(draws[..., None])[0])
         assert found == pytest.approx(arviz.ess(draws, method="tail"), rel=0.03)
-    assert np.isnan(nuts._tail_ess(np.ones((4, 500, 1)))[0])
+    assert np.isnan(mixing.tail_ess(np.ones((4, 500, 1)))[0])
 
 
 def test_every_other_chain_around_an_approximation_begins_twice_as_far_out(gaussian):
@@ -260,3 +261,30 @@ def test_around_a_check_without_all_parameters_is_refused(schools):
     checked = check(fit(schools), num_draws=1000, quantities=["mu", "tau"], chains=False)
     with pytest.raises(ArgumentError, match=r"around must have draws of every .* none of theta"):
         reference(schools, num_draws=100, num_warmup=10, around=checked)
+
+
+def test_a_budget_that_is_used_up_ends_the_chains(gaussian):
+    with pytest.raises(OutOfTimeError, match="0 of 4 chains were done and 0% of the next"):
+        reference(gaussian, num_draws=10, num_warmup=10, budget=1e-9)
+
+
+def test_chains_are_the_same_in_other_pieces(gaussian, monkeypatch):
+    whole = reference(gaussian, num_draws=70, num_warmup=60, num_chains=2, seed=3)
+    monkeypatch.setattr(nuts, "_PIECE", 37)
+    pieces = reference(gaussian, num_draws=70, num_warmup=60, num_chains=2, seed=3)
+    np.testing.assert_allclose(pieces.z, whole.z, rtol=1e-9)
+    assert pieces.num_gradients == whole.num_gradients
+
+
+def test_ctrl_c_ends_a_chain_at_the_next_piece(gaussian, monkeypatch):
+    seen = []
+
+    def check():
+        seen.append(None)
+        if len(seen) == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(nuts, "check_interrupt", check)
+    with pytest.raises(KeyboardInterrupt):
+        reference(gaussian, num_draws=1000, num_warmup=10)
+    assert len(seen) == 4

@@ -22,6 +22,7 @@ __all__ = [
     "NotConvergedWarning",
     "NothingToShowError",
     "OtherMachineWarning",
+    "OutOfTimeError",
     "StoreError",
     "UndefinedKhatWarning",
     "UnreadableError",
@@ -150,6 +151,12 @@ class CacheError(HintedError):
     """There is no directory in which compiled code can be kept; the message says what to do."""
 
     code = "cache"
+
+
+class OutOfTimeError(HintedError):
+    """The seconds that something may take are used up; nothing has come of it."""
+
+    code = "out-of-time"
 
 
 class DamagedStoreError(StoreError, InputFileError):

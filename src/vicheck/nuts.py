@@ -1,26 +1,30 @@
-"""Reference draws from NumPyro's no-U-turn sampler, with their R-hat and effective sample size.
-
-NumPyro's own diagnostics do the work. What is added is the rank normalisation of Vehtari et al.
-(2021), which they lack, and NaN for quantities that are constant.
-"""
+"""Reference draws from NumPyro's no-U-turn sampler, with their R-hat and effective sample size."""
 
 from __future__ import annotations
 
+import math
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from numpy.typing import NDArray
-from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 from numpyro.infer.hmc import hmc
 
-from vicheck.errors import ArgumentError, ModelError, NotConvergedWarning, UnreliableWarning
+from vicheck.errors import (
+    ArgumentError,
+    ModelError,
+    NotConvergedWarning,
+    OutOfTimeError,
+    UnreliableWarning,
+)
+from vicheck.mixing import bulk_ess, mcse, rhat, tail_ess
 from vicheck.model import Data, Model, Program, double_precision, is_finite
 from vicheck.results.check import Check
 from vicheck.results.fit import Fit
@@ -31,7 +35,7 @@ from vicheck.runtime.progress import Progress, advance, showing
 from vicheck.runtime.seeds import Seed, as_seed
 from vicheck.runtime.workers import in_order, require_executor
 
-__all__ = ["reference"]
+__all__ = ["reference", "seconds_of_gradient"]
 
 _RADIUS = 2.0
 _MAX_STARTS = 100
@@ -40,6 +44,10 @@ _FOR_VARIANCES = 200
 """Draws of an approximation from which its variances are taken."""
 _APART = 2.0
 """Factor by which every other chain that begins around an approximation starts farther out."""
+_TIMED = 32
+"""Gradients that are timed."""
+_PIECE = 50
+"""Transitions between looks at the clock and at Ctrl-C."""
 _MIN_DRAWS = 4
 """Half a chain needs two draws to have a variance."""
 Floats = NDArray[np.float64]
@@ -57,6 +65,7 @@ def reference(
     target_accept: float = 0.9,
     around: Check | Fit | None = None,
     executor: Executor | None = None,
+    budget: float = math.inf,
     progress: Progress = True,
 ) -> Reference:
     """Sample the posterior with NUTS, in float64.
@@ -84,6 +93,8 @@ def reference(
         Anything with the interface of `concurrent.futures.Executor`, for one chain on each of its
         workers. The draws have the same bits wherever chains are run; the chain of a worker that
         dies is run again.
+    budget
+        Seconds after which to give up.
     progress
         Whether to show a progress line on standard error, after a second and only in a terminal or
         a notebook; or a function to be called with each sentence instead.
@@ -92,6 +103,8 @@ def reference(
     ------
     ModelError
         When data is missing or does not fit, or no start has a finite density.
+    OutOfTimeError
+        When the budget is used up before all chains have ended.
 
     Examples
     --------
@@ -118,6 +131,8 @@ def reference(
         if value < least:
             raise ValueError(f"{name} must be at least {least}, got {value}")
     seed = as_seed(seed)
+    if not budget > 0.0:
+        raise ArgumentError("budget", f"must be a positive number of seconds, got {budget!r}")
     if not 0.0 < target_accept < 1.0:
         raise ValueError(f"target_accept must lie between 0 and 1, got {target_accept}")
     model = model.given(data).snapshot()
@@ -127,7 +142,8 @@ def reference(
     variances = np.ones(model.dim)
     if around is not None:
         starts, variances = _taken_over(model, around, starts, seed)
-    chains = _Chains(model, starts, variances, num_draws, num_warmup, seed, target_accept)
+    end = time.time() + budget
+    chains = _Chains(model, starts, variances, num_draws, num_warmup, seed, target_accept, end)
     numbers = range(num_chains)
     each = map(chains.chunk, numbers) if executor is None else in_order(executor, chains, numbers)
     with showing(progress, f"sampling {num_chains} chains"):
@@ -135,12 +151,23 @@ def reference(
     draws = model.constrain(z)
     names = model.indexing.labels({name: array.shape[2:] for name, array in draws.items()})
     blocks = blocks_of(draws)
-    rhat, ess, mcse, tail_ess = (
+    by_rhat, by_ess, by_mcse, by_tail_ess = (
         dict(zip(names, np.concatenate([of(block) for block in blocks]).tolist(), strict=True))
-        for of in (_rhat, _bulk_ess, _mcse, _tail_ess)
+        for of in (rhat, bulk_ess, mcse, tail_ess)
     )
     num_divergent, num_gradients = int(diverging.sum()), int(num_steps.sum())
-    return Reference(z, draws, rhat, ess, mcse, num_divergent, tail_ess, num_gradients)
+    return Reference(z, draws, by_rhat, by_ess, by_mcse, num_divergent, by_tail_ess, num_gradients)
+
+
+def seconds_of_gradient(model: Model, z: Floats) -> float:
+    """Return how long a gradient takes where points follow one after the other, as in a chain."""
+    now = model.snapshot()
+    rows = np.tile(z, (_TIMED, 1))
+    with double_precision():
+        np.asarray(_are_finite(now.program, rows, now.data))
+        begun = time.perf_counter()
+        np.asarray(_are_finite(now.program, rows, now.data))
+        return (time.perf_counter() - begun) / _TIMED
 
 
 def _counted(chains: Iterable[Any], total: int) -> Iterator[Any]:
@@ -237,123 +264,106 @@ class _Chains:
     num_warmup: int
     seed: int
     target_accept: float
+    end: float
+    """When to give up, by the clock of the day."""
 
     def snapshot(self) -> _Chains:
         return replace(self, model=self.model.snapshot())
 
     def chunk(self, index: int) -> tuple[Floats, NDArray[np.bool], NDArray[np.int64]]:
         """Run one chain: z, shape ``(draws, d)``, which transitions diverged, and its gradients."""
-        check_interrupt()
-        what = (self.model.program, self.num_draws, self.num_warmup, len(self.starts))
-        which = (np.int64(self.seed), np.int64(index), self.starts[index])
+        what = (self.model.program, self.num_warmup, len(self.starts))
+        chain = _Chain(
+            np.int64(self.seed),
+            np.int64(index),
+            self.starts[index],
+            self.variances,
+            np.float64(self.target_accept),
+        )
+        total = self.num_warmup + self.num_draws
+        pieces: list[tuple[Floats, NDArray[np.bool]]] = []
+        num_gradients = 0
         with double_precision():
-            z, diverging, num_steps = _run(
-                what, *which, self.variances, self.model.data, self.target_accept
-            )
-            return np.asarray(z), np.asarray(diverging), np.asarray(num_steps)
+            state = _begun(what, chain, self.model.data)
+            for done in range(0, total, _PIECE):
+                check_interrupt()
+                if time.time() > self.end:
+                    raise OutOfTimeError(
+                        f"the budget was used up when {index} of {len(self.starts)} chains were "
+                        f"done and {done / total:.0%} of the next",
+                        hint="give more seconds (budget=)",
+                    )
+                size = min(_PIECE, total - done)
+                how_many = np.int64(size)
+                state, z, diverging, num_steps = _advanced(
+                    what, chain, state, how_many, self.model.data
+                )
+                pieces.append((np.asarray(z)[:size], np.asarray(diverging)[:size]))
+                num_gradients += int(num_steps)
+        z, diverging = map(np.concatenate, zip(*pieces, strict=True))
+        kept = slice(self.num_warmup, None)
+        return z[kept], diverging[kept], np.int64(num_gradients)
+
+
+class _Chain(NamedTuple):
+    """What sets a chain apart from others."""
+
+    seed: Any
+    index: Any
+    start: Any
+    variances: Any
+    target_accept: Any
 
 
 @compiled("log_density")
-def _run(
-    what: tuple[Program, int, int, int],
-    seed: Any,
-    index: Any,
-    start: Any,
-    variances: Any,
-    data: Data,
-    target_accept: Any,
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Return z of one of several chains, shape ``(draws, d)``, and what its transitions were.
+def _begun(what: tuple[Program, int, int], chain: _Chain, data: Data) -> Any:
+    """Return the state of one of several chains before its first transition."""
+    return _sampler(what, chain, data)[0]
 
-    Which of them diverged, and how many gradients all of them took, warm-up included.
+
+@compiled("log_density")
+def _advanced(
+    what: tuple[Program, int, int], chain: _Chain, state: Any, size: Any, data: Data
+) -> tuple[Any, ...]:
+    """Advance a chain by so many transitions.
+
+    Returns its state, z, shape ``(_PIECE, d)``, which transitions diverged, and the number of
+    gradients.
     """
-    program, num_draws, num_warmup, num_chains = what
+    _, advance = _sampler(what, chain, data)
+
+    def transition(i: Any, carried: Any) -> Any:
+        state, z, diverging, num_steps = carried
+        state = advance(state)
+        return (
+            state,
+            z.at[i].set(state.z),
+            diverging.at[i].set(state.diverging),
+            num_steps + state.num_steps,
+        )
+
+    z = jnp.zeros((_PIECE, *state.z.shape), state.z.dtype)
+    nothing = (state, z, jnp.zeros(_PIECE, bool), jnp.zeros((), int))
+    end: tuple[Any, ...] = lax.fori_loop(0, size, transition, nothing)
+    return end
+
+
+def _sampler(
+    what: tuple[Program, int, int], chain: _Chain, data: Data
+) -> tuple[Any, Callable[[Any], Any]]:
+    """Return the first state of a chain and what advances it; NumPyro makes them together."""
+    program, num_warmup, num_chains = what
 
     def energy(z: jax.Array) -> jax.Array:
         return -program.log_density(z, data)
 
     begin, advance = hmc(potential_fn=energy, algo="NUTS")
-
-    def transition(_: Any, carried: Any) -> Any:
-        state, count = carried
-        state = advance(state)
-        return state, count + state.num_steps
-
-    def draw(carried: Any, num_steps: jax.Array) -> Any:
-        carried = lax.fori_loop(0, num_steps, transition, carried)
-        return carried, (carried[0].z, carried[0].diverging)
-
-    # Warm-up comes with the first draw, so that compiled code holds the sampler once.
-    num_steps = jnp.ones(num_draws, int).at[0].add(num_warmup)
-    key = jax.random.split(jax.random.key(seed), num_chains)[index]
+    key = jax.random.split(jax.random.key(chain.seed), num_chains)[chain.index]
     state = begin(
-        start,
+        chain.start,
         num_warmup,
-        inverse_mass_matrix=variances,
-        target_accept_prob=target_accept,
+        inverse_mass_matrix=chain.variances,
+        target_accept_prob=chain.target_accept,
         rng_key=key,
     )
-    (_, count), (z, diverging) = lax.scan(draw, (state, jnp.zeros((), int)), num_steps)
-    return z, diverging, count
-
-
-def _rhat(draws: Floats) -> Floats:
-    """Rhat of normalised ranks, and of those of distances to the median, whichever is larger.
-
-    Vehtari et al. (2021), section 3.2.
-    """
-    with np.errstate(invalid="ignore"):
-        folded = np.abs(draws - np.median(draws, axis=(0, 1)))
-    bulk, tail = (_undisturbed(split_gelman_rubin, _ranked(x)) for x in (draws, folded))
-    # Draws of two values only are all at the same distance: that is no sign of trouble.
-    return np.where(np.isnan(tail), bulk, np.maximum(bulk, tail))
-
-
-def _mcse(draws: Floats) -> Floats:
-    """Monte Carlo standard errors of the means, shape ``(scalars,)``."""
-    with np.errstate(invalid="ignore"):  # a derived quantity may be infinite
-        sd = draws.std(axis=(0, 1), ddof=1)
-    return np.where(sd > 0.0, sd / np.sqrt(_ess(draws)), 0.0)
-
-
-def _bulk_ess(draws: Floats) -> Floats:
-    """Effective sample size of normalised ranks (Vehtari et al. 2021, section 3.3)."""
-    return _ess(_ranked(draws))
-
-
-def _tail_ess(draws: Floats) -> Floats:
-    """Effective sample size of the 5% and the 95% quantile, whichever is smaller (the same, 4.3).
-
-    Of a quantity with few values a quantile may be its least or largest: that one says nothing.
-    """
-    with np.errstate(invalid="ignore"):
-        quantiles = np.quantile(draws, [0.05, 0.95], axis=(0, 1))
-        low, high = (_ess(np.where(draws <= each, 1.0, 0.0)) for each in quantiles)
-    known = np.isfinite(draws).all(axis=(0, 1)) & (draws != draws[0, 0]).any(axis=(0, 1))
-    return np.where(known, np.fmin(low, high), np.nan)
-
-
-def _ess(draws: Floats) -> Floats:
-    """Effective sample size of split chains, at most S log10(S) as in Stan."""
-    length = draws.shape[1]
-    half = length // 2
-    split = np.concatenate([draws[:, :half], draws[:, length - half :]])
-    most = split[..., 0].size * np.log10(split[..., 0].size)
-    ess = _undisturbed(effective_sample_size, split)
-    return np.where((ess <= 0.0) | (ess > most), most, ess)
-
-
-def _ranked(draws: Floats) -> Floats:
-    """Replace draws by the normal quantiles of their ranks among all chains (equation 14)."""
-    from scipy.special import ndtri
-    from scipy.stats import rankdata
-
-    flat = draws.reshape(-1, draws.shape[2])
-    ranks = rankdata(flat, axis=0, nan_policy="propagate")
-    return np.asarray(ndtri((ranks - 0.375) / (len(flat) + 0.25))).reshape(draws.shape)
-
-
-def _undisturbed(statistic: Callable[[Any], Any], draws: Floats) -> Floats:
-    """Apply a statistic; draws that are all the same, or not finite, give NaN without a warning."""
-    with np.errstate(all="ignore"):
-        return np.where((draws != draws[0, 0]).any(axis=(0, 1)), statistic(draws), np.nan)
+    return state, advance

@@ -234,7 +234,7 @@ def test_a_checkout_of_posteriordb_is_read(tmp_path):
     known = problem.truth()
     assert known.num_draws == 4
     assert known.moments["mu"].mean == 3.0
-    assert known.moments["b[0, 1]"].sd == 1.0
+    assert known.moments["b[1,2]"].sd == 1.0
 
 
 def test_another_directory_is_no_checkout_of_posteriordb(tmp_path):

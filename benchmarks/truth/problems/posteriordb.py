@@ -83,9 +83,8 @@ def _in_stan(database: Path, described: dict[str, Any], draws: Path) -> Problem:
     @cache
     def truth() -> Truth:
         chains = zipped_json(draws)
-        columns = {
-            ours(name): np.concatenate([chain[name] for chain in chains]) for name in chains[0]
-        }
+        # Names are those of Stan here and in a check of its program.
+        columns = {name: np.concatenate([chain[name] for chain in chains]) for name in chains[0]}
         moments = {
             name: Moments(float(each.mean()), float(each.std())) for name, each in columns.items()
         }
@@ -106,11 +105,3 @@ def zipped_json(path: Path) -> Any:
     with zipfile.ZipFile(path) as archive:
         (name,) = archive.namelist()
         return json.loads(archive.read(name))
-
-
-def ours(name: str) -> str:
-    """Turn Stan's name of a scalar, counted from 1, into ours: ``b[1,2]`` into ``b[0, 1]``."""
-    if "[" not in name:
-        return name
-    stem, places = name.rstrip("]").split("[")
-    return f"{stem}[{', '.join(str(int(place) - 1) for place in places.split(','))}]"

@@ -68,7 +68,7 @@ def _rescue(
         typer.Option(
             metavar="SECONDS",
             help="After which no further remedy is begun. [default: twenty times the fit, at "
-            "least a minute]",
+            "least five minutes]",
         ),
     ] = None,
     prob: Prob = None,

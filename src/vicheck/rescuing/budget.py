@@ -12,7 +12,7 @@ from vicheck.runtime.tally import Tally
 __all__ = ["Budget", "budget_for"]
 
 _TIMES_THE_FIT = 20.0
-_LEAST_SECONDS = 60.0
+_LEAST_SECONDS = 300.0
 _LEAST_EVALUATIONS = 4_000_000
 
 

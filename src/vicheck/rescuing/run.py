@@ -61,7 +61,7 @@ def rescue(
         A fit, a check, draws with their model, or a model, which is fitted first.
     budget
         Seconds after which no further remedy is started. By default twenty times what the fit
-        took, in seconds and in evaluations of the density, but at least a minute.
+        took, in seconds and in evaluations of the density, but at least five minutes.
     remedies
         Names of those to try, in this order: any of ``vicheck.rescuing.run.REMEDIES``.
     quantities

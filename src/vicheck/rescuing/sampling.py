@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
-from vicheck.model import double_precision
-from vicheck.nuts import reference
+from vicheck.errors import OutOfTimeError
+from vicheck.nuts import reference, seconds_of_gradient
 from vicheck.rescuing.ladder import Patient
 from vicheck.results.reference import Reference
 from vicheck.runtime.tally import count
-from vicheck.vi.density import Density
 
 __all__ = ["sampled"]
 
@@ -24,36 +21,43 @@ parameters. Beyond, steps get smaller by the fourth root (Beskos et al. 2013).""
 _MANY_PARAMETERS = 100
 _STEP_SECONDS = 1e-5
 """Of a step of NUTS beyond its gradient."""
-_TIMED = 32
-"""Gradients that are timed."""
 
 
 def sampled(patient: Patient) -> Reference | str:
     """Sample by NUTS around the best candidate, or say what it would cost."""
-    left = patient.budget.seconds - patient.budget.elapsed
+    budget = patient.budget
+    left = max(0.0, budget.seconds - budget.elapsed)
     steps = _steps_expected(patient.model.dim)
-    expected = _seconds_expected(patient, steps)
+    gradient = seconds_of_gradient(patient.model, patient.place()[0])
+    expected = (gradient + _STEP_SECONDS) * _NUM_CHAINS * (_NUM_DRAWS + _NUM_WARMUP) * steps
     if expected > left:
         transitions = f"{_NUM_CHAINS} chains of {_NUM_WARMUP + _NUM_DRAWS} transitions"
         return (
             f"NUTS would take about {_duration(expected)} ({transitions}, some {steps} "
-            f"gradients each), and {_duration(max(0.0, left))} of the budget is left"
+            f"gradients each), and {_duration(left)} of the budget is left"
         )
     weighted = not np.isnan(patient.check.kept_log_weights).any()
     around = patient.check if weighted else patient.candidate.fit
+    found: Reference | None = None
     for target_accept in _TARGETS:
-        found = reference(
-            patient.model,
-            num_chains=_NUM_CHAINS,
-            num_draws=_NUM_DRAWS,
-            num_warmup=_NUM_WARMUP,
-            around=around if _has_parameters(patient) else None,
-            seed=patient.seed,
-            target_accept=target_accept,
-        )
+        try:
+            found = reference(
+                patient.model,
+                num_chains=_NUM_CHAINS,
+                num_draws=_NUM_DRAWS,
+                num_warmup=_NUM_WARMUP,
+                around=around if _has_parameters(patient) else None,
+                seed=patient.seed,
+                target_accept=target_accept,
+                budget=max(1.0, budget.seconds - budget.elapsed),
+            )
+        except OutOfTimeError as error:
+            # The first chains stand, though some transitions of theirs have diverged.
+            return found or f"NUTS takes longer than expected: {error.sentence}"
         count(gradients=found.num_gradients)
-        if not found.num_divergent or patient.budget.is_used_up:
+        if not found.num_divergent or budget.is_used_up:
             break
+    assert found is not None
     return found
 
 
@@ -64,21 +68,6 @@ def _has_parameters(patient: Patient) -> bool:
 
 def _steps_expected(dim: int) -> int:
     return round(_STEPS_EXPECTED * max(1.0, dim / _MANY_PARAMETERS) ** 0.25)
-
-
-def _seconds_expected(patient: Patient, steps: int) -> float:
-    """Return what NUTS is expected to take, by the time of gradients that are computed together."""
-    with double_precision():
-        now = patient.model.snapshot()
-        density = Density(now.program, now.data, {})
-        z = np.tile(patient.place()[0], (1, _TIMED, 1))
-        lane = np.zeros(1, np.intp)
-        density(lane, z)
-        begun = time.perf_counter()
-        density(lane, z)
-        seconds = (time.perf_counter() - begun) / _TIMED
-    transitions = _NUM_CHAINS * (_NUM_DRAWS + _NUM_WARMUP)
-    return (seconds + _STEP_SECONDS) * transitions * steps
 
 
 def _duration(seconds: float) -> str:

@@ -168,6 +168,10 @@ class _State:
     gradient: Floats
     direction: Floats
     fraction: Floats
+    reach: Floats
+    """How many times the longest step a step may be."""
+    cut: Mask
+    """Whether the direction was cut to that."""
     num_evaluations: NDArray[np.int64]
     stalled: Mask
 
@@ -206,7 +210,8 @@ def minimise(
     max_evaluations
         It also ends after this many evaluations.
     longest
-        Largest change of each entry of ``x`` in one step, shape ``(p,)``.
+        Largest change of each entry of ``x`` in one step, shape ``(p,)``; twice as much after each
+        step of that length that descends, so that what is far away is reached too.
     memory
         What an earlier call has learnt, which is changed; nothing by default.
     """
@@ -220,6 +225,8 @@ def minimise(
         gradient=np.full_like(x, np.inf),
         direction=np.zeros_like(x),
         fraction=np.ones(count),
+        reach=np.ones(count),
+        cut=np.zeros(count, bool),
         num_evaluations=np.zeros(count, np.int64),
         stalled=np.zeros(count, bool),
     )
@@ -281,9 +288,11 @@ def _advance(
             np.where(mask, trial - state.x, 0.0), np.where(mask, gradient - state.gradient, 0.0)
         )
     state.num_evaluations += 1
+    longer = np.where(state.cut, 2.0, 1.0) * state.reach
+    state.reach = np.where(accepted & (state.fraction == 1.0), longer, 1.0)
     if accepted.all():
         state.x, state.value, state.gradient = trial, value, gradient
-        state.direction = _shortened(memory.direction(gradient), longest)
+        state.direction, state.cut = _shortened(memory.direction(gradient), longest, state.reach)
         state.fraction = np.ones(len(which))
         return
     shorter = _shorter_fraction(state, value, slope)
@@ -298,8 +307,9 @@ def _advance(
     state.gradient = np.where(accepted[:, None], gradient, state.gradient)
     anew = accepted | forget
     if anew.any():
-        direction = _shortened(memory.direction(state.gradient), longest)
+        direction, cut = _shortened(memory.direction(state.gradient), longest, state.reach)
         state.direction = np.where(anew[:, None], direction, state.direction)
+        state.cut = np.where(anew, cut, state.cut)
     state.fraction = np.where(anew, 1.0, shorter)
 
 
@@ -341,6 +351,7 @@ def _shorter_fraction(state: _State, value: Floats, slope: Floats) -> Floats:
     return np.clip(vertex, 0.1 * state.fraction, 0.5 * state.fraction)
 
 
-def _shortened(direction: Floats, longest: Floats) -> Floats:
-    farthest = np.abs(direction / longest).max(axis=1)
-    return np.asarray(direction / np.maximum(1.0, farthest)[:, None])
+def _shortened(direction: Floats, longest: Floats, reach: Floats) -> tuple[Floats, Mask]:
+    """Return directions cut to so many times the longest step, and which were."""
+    farthest = np.abs(direction / longest).max(axis=1) / reach
+    return np.asarray(direction / np.maximum(1.0, farthest)[:, None]), np.asarray(farthest > 1.0)

@@ -242,3 +242,20 @@ def test_full_rank_is_refused_where_its_covariances_would_not_fit(dim):
 def test_what_is_not_a_model_is_refused():
     with pytest.raises(TypeError, match="model must be a vicheck Model, got function"):
         vicheck.fit(models.linear)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e3, 1e6])
+def test_a_regression_on_the_raw_scale_takes_no_more_evaluations(scale):
+    rng = np.random.default_rng(0)
+    height = rng.normal(66.0, 4.0, 500)
+    earnings = scale * (-8.0 + 0.4 * height + 2.0 * rng.normal(size=500))
+
+    def log_density(theta):
+        sigma = jnp.exp(theta["log_sigma"])
+        residual = (earnings - theta["a"] - theta["b"] * height) / sigma
+        return -0.5 * jnp.sum(residual**2) - 500 * theta["log_sigma"]
+
+    point = {"a": 0.0, "b": 0.0, "log_sigma": 0.0}
+    fitted = vicheck.fit(vicheck.from_log_density(log_density, point), num_starts=1)
+    assert fitted.status is FitStatus.CONVERGED
+    assert fitted.solution.num_evaluations < 5000

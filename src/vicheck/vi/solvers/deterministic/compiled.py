@@ -162,6 +162,8 @@ class State(NamedTuple):
     gradient: Any
     direction: Any
     fraction: Any
+    reach: Any
+    cut: Any
     num_evaluations: Any
     stalled: Any
     inverse: Any
@@ -249,6 +251,8 @@ def _start(lanes: Lane) -> State:
         gradient=jnp.full_like(zero, jnp.inf),
         direction=zero,
         fraction=jnp.ones(count, dtype),
+        reach=jnp.ones(count, dtype),
+        cut=jnp.zeros(count, bool),
         num_evaluations=jnp.zeros(count, int),
         stalled=jnp.zeros(count, bool),
         inverse=lanes.inverse,
@@ -288,7 +292,10 @@ def _minimise(
         inverse = jnp.where(forget, jnp.eye(size, dtype=dtype), inverse)
         gradient = jnp.where(accepted, gradient, state.gradient)
         direction = -(inverse @ gradient)
-        direction /= jnp.maximum(1.0, jnp.max(jnp.abs(direction) / longest))
+        longer = jnp.where(state.cut, 2.0, 1.0) * state.reach
+        reach = jnp.where(accepted & (state.fraction == 1.0), longer, 1.0)
+        farthest = jnp.max(jnp.abs(direction) / longest) / reach
+        direction /= jnp.maximum(1.0, farthest)
         anew = accepted | forget
         return State(
             x=jnp.where(accepted, trial, state.x),
@@ -296,6 +303,8 @@ def _minimise(
             gradient=gradient,
             direction=jnp.where(anew, direction, state.direction),
             fraction=jnp.where(anew, 1.0, shorter),
+            reach=reach,
+            cut=jnp.where(anew, farthest > 1.0, state.cut),
             num_evaluations=state.num_evaluations + 1,
             stalled=(forget & (state.num_pairs == 0)) | (first & ~finite),
             inverse=inverse,
