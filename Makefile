@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-large test-processors test-wheel lint types bench bench-fit bench-engine bench-vsbc bench-rescue bench-shards accuracy coverage tail-shape auto-draws vsbc-verdicts truth fuzz soak paper horseshoe-nuts docs pictures clean
+.PHONY: help demo test test-all test-large test-processors test-wheel lint types bench bench-fit bench-engine bench-vsbc bench-rescue bench-rescue-stan bench-shards accuracy coverage tail-shape auto-draws vsbc-verdicts truth fuzz soak paper horseshoe-nuts docs pictures clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -64,6 +64,9 @@ bench-vsbc: $(VENV)/.bench  ## calibration against peers, written to docs/; DATA
 
 bench-rescue: $(VENV)/.dev  ## rescues of fits that fail, written to docs/; ARGS= for problems or --nuts
 	PYTHONPATH=benchmarks $(BIN)/python benchmarks/rescue.py $(ARGS)
+
+bench-rescue-stan: $(VENV)/.dev  ## rescues of all of posteriordb by Stan, written to docs/; POSTERIORDB= for a checkout
+	$(BIN)/python benchmarks/rescue_stan.py $(POSTERIORDB) $(ARGS)
 
 bench-shards: $(VENV)/.dev  ## ten million rows in files, on two workers, written to docs/
 	$(BIN)/python benchmarks/shards.py --write

@@ -288,14 +288,15 @@ def _advance(
             np.where(mask, trial - state.x, 0.0), np.where(mask, gradient - state.gradient, 0.0)
         )
     state.num_evaluations += 1
-    longer = np.where(state.cut, 2.0, 1.0) * state.reach
-    state.reach = np.where(accepted & (state.fraction == 1.0), longer, 1.0)
+    if state.cut.any():
+        state.reach = np.where(state.cut & (state.fraction == 1.0), 2.0, 1.0) * state.reach
     if accepted.all():
         state.x, state.value, state.gradient = trial, value, gradient
         state.direction, state.cut = _shortened(memory.direction(gradient), longest, state.reach)
         state.fraction = np.ones(len(which))
         return
     shorter = _shorter_fraction(state, value, slope)
+    state.reach = np.where(accepted, state.reach, 1.0)
     # When the memory misleads, forget it and go downhill once; when that fails too, it is over.
     forget = ~accepted & (shorter < SHORTEST)
     state.stalled |= (forget & (memory.num_pairs == 0)) | (first & ~finite)

@@ -292,8 +292,8 @@ def _minimise(
         inverse = jnp.where(forget, jnp.eye(size, dtype=dtype), inverse)
         gradient = jnp.where(accepted, gradient, state.gradient)
         direction = -(inverse @ gradient)
-        longer = jnp.where(state.cut, 2.0, 1.0) * state.reach
-        reach = jnp.where(accepted & (state.fraction == 1.0), longer, 1.0)
+        longer = jnp.where(state.cut & (state.fraction == 1.0), 2.0, 1.0) * state.reach
+        reach = jnp.where(accepted, longer, 1.0)
         farthest = jnp.max(jnp.abs(direction) / longest) / reach
         direction /= jnp.maximum(1.0, farthest)
         anew = accepted | forget
