@@ -112,6 +112,35 @@ def test_clipped_ratios_are_no_good(share):
         assert check.screening.num_clipped == pytest.approx(4000 * (1 - share), abs=2)
 
 
+@pytest.mark.parametrize("share", [0.95, 0.985, 0.99])
+@pytest.mark.parametrize("offset", [0.0, -3e4])
+def test_ratios_that_were_clipped_before_a_density_was_added_are_no_good(share, offset):
+    """Then log_p - log_q is the limit up to rounding only."""
+    z, log_p, log_q = drawn(4000, sd=0.5)
+    ratios = log_p - log_q
+    clipped = np.minimum(ratios, np.quantile(ratios, share)) + (log_q + offset)
+    assert np.unique(clipped - (log_q + offset)).size > 0.97 * 4000 * share
+    check = vicheck.check_draws(z, clipped, log_q + offset)
+    assert check.verdict.level == "none"
+    assert check.screening.num_clipped == pytest.approx(4000 * (1 - share), abs=2)
+
+
+@pytest.mark.parametrize("power", [2, 4, 8])
+def test_a_largest_ratio_that_is_flat_is_not_clipped(power):
+    z, _, log_q = drawn(100_000)
+    for steepness in (0.1, 1.0):
+        log_p = log_q - steepness * z[:, 0] ** power
+        assert screen_draws(log_p, log_q, z).num_clipped == 0
+
+
+def test_a_likelihood_that_saturates_is_not_clipped():
+    """As for a value known to be below a limit: p / q rises to its bound in a tenth of q."""
+    z, _, log_q = drawn(100_000)
+    log_p = log_q + stats.norm.logcdf(8.0 * (z[:, 0] - 0.4))
+    seen = screen_draws(log_p, log_q, z)
+    assert seen.num_clipped == 0
+
+
 def test_a_few_equal_largest_ratios_are_not_clipped():
     z, log_p, log_q = drawn(4000)
     ratios = log_p - log_q

@@ -22,7 +22,10 @@ WEIGHTLESS = 745.0
 _LEAST_CLIPPED = 5
 _PLATEAU = 0.2
 """Part of the draws from which on a shared largest ratio is a plateau of p / q, not a limit."""
+_ROUNDING = 8.0
+"""Spacings of the larger density within which differences of the two are the same number."""
 _NEXT_TO = 1e-9
+"""Ratios as far as this from the largest, and a thousand times as far as rounding, are next to it."""
 _MOST_TIES = 0.1
 """Part of the other ratios that may be tied where those of the largest are due to clipping."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -67,7 +70,7 @@ def screen_draws(
         num_copies=_num_copies(*densities, quantities) if tied and not discrete else 0,
         tail_length=tail_length,
         tail_copies=_num_copies(*of_tail, quantities[tail]) if tied_in_tail else 0,
-        num_clipped=_num_clipped(log_ratios[:kept], quantities),
+        num_clipped=_num_clipped(*densities, quantities),
         likeness=float(np.fmax.reduce(likeness)),
         resolution=max(resolution_of(each[weighty]) for each in (log_p, log_q)),
         swapped=swapped,
@@ -116,20 +119,26 @@ def _least_different(numbers: Floats) -> int:
     return int(np.count_nonzero(taken))
 
 
-def _num_clipped(log_ratios: Floats, quantities: Floats) -> int:
+def _num_clipped(log_p: Floats, log_q: Floats, quantities: Floats) -> int:
     """Count different draws that share the largest ratio, where nothing but a limit explains it.
 
-    Where p / q is constant over a region, rounding leaves ratios next to the largest, or the region
-    is a large part of q; where it takes few values, or there are copies, other ratios are tied too.
+    To share it is to be as close as rounding leaves it when log_p is a clipped ratio plus log_q.
+    Where p / q rises to a bound smoothly, ratios come next to the largest, and where it is constant
+    over a region, that may be a large part of q; where it takes few values, or there are copies,
+    other ratios are tied too.
     """
+    with np.errstate(invalid="ignore"):
+        log_ratios = log_p - log_q
+        rounding = _ROUNDING * np.spacing(np.maximum(np.abs(log_p), np.abs(log_q)))
     peak = log_ratios.max()
     if not np.isfinite(peak):
         return 0
-    at_peak = log_ratios == peak
+    at_peak = log_ratios >= peak - rounding
     count = int(np.count_nonzero(at_peak))
     if not _LEAST_CLIPPED <= count <= _PLATEAU * log_ratios.size:
         return 0
-    if np.count_nonzero(log_ratios > peak - _NEXT_TO * max(1.0, abs(peak))) > count:
+    next_to = np.maximum(_NEXT_TO * max(1.0, abs(peak)), 1000.0 * rounding)
+    if np.count_nonzero(log_ratios > peak - next_to) > count:
         return 0
     others = log_ratios[~at_peak]
     below = np.sort(np.partition(others, -count)[-count:])

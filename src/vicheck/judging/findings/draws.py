@@ -74,8 +74,8 @@ class ClippedRatios(Evidence):
     @property
     def sentence(self) -> str:
         return (
-            f"No verdict: the largest {self.num_clipped} of {self.num_draws} ratios are exactly "
-            "equal, as if they had been clipped, and khat describes what is left."
+            f"No verdict: the largest {self.num_clipped} of {self.num_draws} ratios are "
+            "equal (up to rounding), as if they had been clipped, and khat describes what is left."
         )
 
 
