@@ -25,7 +25,7 @@ _PLATEAU = 0.2
 _ROUNDING = 8.0
 """Spacings of the larger density within which differences of the two are the same number."""
 _NEXT_TO = 1e-9
-"""Ratios as far as this from the largest, and a thousand times as far as rounding, are next to it."""
+"""Ratios within this of the largest, or within a thousand times its rounding, are next to it."""
 _MOST_TIES = 0.1
 """Part of the other ratios that may be tied where those of the largest are due to clipping."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
