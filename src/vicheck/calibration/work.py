@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.calibration.assessment import assess
+from vicheck.calibration.assessment import assess, compile_assessment
 from vicheck.calibration.replication import REPLICATE, ReplicatedProgram
 from vicheck.calibration.user_fits import Outcome, failed, outcome_of
 from vicheck.model import Data, Model, double_precision, replicate_many, simulate_many
@@ -144,8 +144,8 @@ class Work:
                 self._batch_solver.compile_many(program, kind, shared, own, seeds)
                 truth, _ = jax.device_get(self._simulate(seeds))
                 q = begin(kind, truth, 1).q
-                assess(
-                    program, self.quantities, q, truth, own, shared, seeds, self.settings.num_draws
+                compile_assessment(
+                    program, self.quantities, q, truth, own, shared, self.settings.num_draws
                 )
             _COMPILED.add(key)
 
