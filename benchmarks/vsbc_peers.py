@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import tempfile
 import time
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 from fit_peers import R_COMPILE, call_r, has_rstan
 from problems import problems
+from vsbc_runs import OF_JAX
 
 __all__ = ["numpyro_calls", "rstan_loop"]
 
@@ -26,6 +28,7 @@ def numpyro_calls(
     from numpyro.infer.autoguide import AutoNormal
     from numpyro.infer.calibration import vsbc_diagnostic
 
+    importlib.import_module(OF_JAX)
     warnings.simplefilter("ignore")
     model = problems()[problem].model
     sigma = jax.numpy.asarray(problems()[problem].arguments["sigma"])

@@ -40,9 +40,9 @@ def test_the_richest_family_has_none_that_is_richer():
     ("num_datasets", "num_draws", "size"),
     [
         (1, 1000, 1),  # one dataset
-        (5, 1000, 1),  # few: each a chunk of its own
-        (16, 1000, 2),  # at least eight chunks
-        (1000, 1000, 125),  # eight chunks
+        (3, 1000, 1),  # few: each a chunk of its own
+        (16, 1000, 4),  # at least four chunks
+        (1000, 1000, 250),  # four chunks
         (10_000, 1000, 250),  # at most 256 datasets each, in chunks of nearly equal size
         (1000, 100_000, 6),  # many draws: bounded by memory
         (10, 10**9, 1),
@@ -52,3 +52,13 @@ def test_chunks_are_neither_few_nor_large(num_datasets, num_draws, size):
     model = independent_model()
     quantities = choose_quantities(model, model.program.without_observations(model.data), None)
     assert choose_chunk_size(model, quantities, num_draws, num_datasets) == size
+
+
+def test_more_chunks_where_the_model_is_not_small_or_fits_are_made_one_by_one():
+    pair = pair_model()
+    drawn = choose_quantities(pair, pair.program.without_observations(pair.data), None)
+    assert choose_chunk_size(pair, drawn, 1000, 16) == 4
+    assert choose_chunk_size(pair, drawn, 1000, 16, in_batches=False) == 2
+    model = vicheck.from_log_density(lambda z: -0.5 * (z**2).sum(), [0.0] * 300)
+    quantities = choose_quantities(model, model.data, None)
+    assert choose_chunk_size(model, quantities, 10, 16) == 2

@@ -15,7 +15,7 @@ import pytest
 import vicheck
 from vicheck.model import double_precision
 from vicheck.runtime import compiling
-from vicheck.runtime.compiling import num_compiled, num_kept
+from vicheck.runtime.compiling import ahead, num_compiled, num_kept
 from vicheck.runtime.computation import Computation, is_installed
 from vicheck.runtime.tracing import Traced
 
@@ -319,3 +319,38 @@ def test_a_loop_over_partials_is_a_loop_over_models():
         for shift in (1, 2)
     ]
     assert values == [-1.0, -4.0]
+
+
+def test_what_is_compiled_ahead_is_zero_until_it_is_called_again():
+    traced = []
+
+    def density(z):
+        traced.append(z)
+        return -jnp.sum((z - 0.75) ** 2)
+
+    model = vicheck.from_log_density(density, jnp.zeros(2))
+    before = num_compiled()
+    with ahead():
+        assert not gc.isenabled()
+        traced.clear()
+        first = model.log_density(np.ones((3, 2)))
+        assert traced
+        np.testing.assert_array_equal(first, np.zeros(3))
+        np.testing.assert_array_equal(model.log_density(np.ones((3, 2))), np.zeros(3))
+    assert gc.isenabled()
+    np.testing.assert_array_equal(model.log_density(np.ones((3, 2))), np.full(3, -0.125))
+    assert num_compiled() == before + 1
+    with ahead():
+        np.testing.assert_array_equal(model.log_density(np.ones((3, 2))), np.full(3, -0.125))
+
+
+def test_what_fails_to_compile_ahead_fails_where_it_is_called(monkeypatch):
+    model = vicheck.from_log_density(lambda z: -jnp.sum((z - 0.875) ** 2), jnp.zeros(2))
+    monkeypatch.setattr(compiling, "_in_one_piece_if_possible", lambda lowered: 1 / 0)
+    monkeypatch.setattr(compiling._Traced, "in_one_piece", True)
+    with ahead():
+        assert model.log_density(np.ones(2)) == 0.0
+    with pytest.raises(ZeroDivisionError):
+        model.log_density(np.ones(2))
+    monkeypatch.undo()
+    assert model.log_density(np.ones(2)) == -0.03125

@@ -20,7 +20,7 @@ from vicheck.stats.smoothing import is_small
 from vicheck.vi.families.abilities import HasMarginals
 from vicheck.vi.families.family import Family
 
-__all__ = ["Assessment", "assess", "probabilities_of_draws"]
+__all__ = ["Assessment", "assess", "compile_assessment", "probabilities_of_draws"]
 
 Floats = NDArray[np.float64]
 
@@ -51,30 +51,15 @@ def assess(
     Entries of z have exact probabilities. For the other quantities the truth is ranked among draws
     from q, ties and the gaps between draws broken at random.
     """
-    width = truth.shape[1] + sum(
-        np.size(leaf) // len(seeds) if name in own else np.shape(leaf)[0]
-        for name, part in (own | shared).items()
-        for leaf in jax.tree.leaves(part)
-        if np.ndim(leaf)
-    )
-    size = chunk_size(num_draws, width, BLOCKS)
-    num_blocks = -(-num_draws // size)
-    noise_dim = _noise_dim(q)
-    # 24 bits are enough for where a draw lies; its densities are computed there in full precision.
-    noise = np.zeros((len(seeds), num_blocks * size, noise_dim), np.float32)
+    noise = _no_noise(q, truth, own, shared, num_draws)
+    num_blocks, size, noise_dim = noise.shape[1:]
     uniform = np.empty((len(seeds), len(quantities.drawn_names)))
-    for rows, numbers, seed in zip(noise, uniform, seeds, strict=True):
+    every_draw = noise.reshape(len(seeds), num_blocks * size, noise_dim)
+    for rows, numbers, seed in zip(every_draw, uniform, seeds, strict=True):
         rng = np.random.Generator(np.random.SFC64((int(seed), _NOISE)))
         rng.standard_normal(out=rows[:num_draws], dtype=np.float32)
         rng.random(out=numbers)
-    evaluated = _evaluate(
-        (program, quantities),
-        q,
-        truth,
-        noise.reshape(len(seeds), num_blocks, size, noise_dim),
-        own,
-        shared,
-    )
+    evaluated = _evaluate((program, quantities), q, truth, noise, own, shared)
     cdf, at_truth, ratios, true_values, values = map(np.asarray, evaluated)
     ratios = ratios.reshape(len(seeds), -1)[:, :num_draws]
     values = values.reshape(len(seeds), num_blocks * size, -1)[:, :num_draws]
@@ -84,6 +69,33 @@ def assess(
         _khats(ratios),
         symmetric_kl_terms(at_truth, ratios),
     )
+
+
+def compile_assessment(
+    program: Program,
+    quantities: Quantities,
+    q: Family,
+    truth: Floats,
+    own: Data,
+    shared: Data,
+    num_draws: int,
+) -> None:
+    """Compile what `assess` needs for arrays of these shapes."""
+    noise = _no_noise(q, truth, own, shared, num_draws)
+    _evaluate((program, quantities), q, truth, noise, own, shared)
+
+
+def _no_noise(q: Family, truth: Floats, own: Data, shared: Data, num_draws: int) -> Any:
+    """Return zeros to be filled with the noise of all draws, cut into blocks for each fit."""
+    width = truth.shape[1] + sum(
+        np.size(leaf) // len(truth) if name in own else np.shape(leaf)[0]
+        for name, part in (own | shared).items()
+        for leaf in jax.tree.leaves(part)
+        if np.ndim(leaf)
+    )
+    size = chunk_size(num_draws, width, BLOCKS)
+    # 24 bits are enough for where a draw lies; its densities are computed there in full precision.
+    return np.zeros((len(truth), -(-num_draws // size), size, _noise_dim(q)), np.float32)
 
 
 def _khats(ratios: Floats) -> Floats:

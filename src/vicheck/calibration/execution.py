@@ -63,8 +63,8 @@ def _in_this_process(
         yield from ((index, compute(index)) for index in missing)
         return
     large = is_large(work.model.program, work.model.data)
-    # One thread more than cores: while one waits for the interpreter, the others compute.
-    pool = ThreadPoolExecutor(_LARGE_CHUNKS if large else num_cores() + 1, "vicheck")
+    # Two threads for each core: while some wait for the interpreter, the others compute.
+    pool = ThreadPoolExecutor(_LARGE_CHUNKS if large else 2 * num_cores(), "vicheck")
     try:
         futures = {pool.submit(compute, index): index for index in missing}
         for done in ended(futures):

@@ -11,6 +11,7 @@ import numpy as np
 from vicheck.errors import ArgumentError
 from vicheck.model import Model
 from vicheck.quantities import Quantities
+from vicheck.runtime.compiling import size_of
 from vicheck.runtime.workers import require_executor
 from vicheck.vi.families.registry import family_names, kind_of, richer_than
 from vicheck.vi.solvers.deterministic.solver import Deterministic
@@ -37,8 +38,12 @@ in place of 1.0. Eight points of one dataset share a pass already; another eight
 fifth of the density, and that is less than half of a fit."""
 _LONGEST_CHUNK = 256
 """Fits of a chunk are carried on together: in short ones that costs more than they do."""
-_LEAST_CHUNKS = 8
-"""A run is cut into this many chunks at least, so that many cores have something to do."""
+_LEAST_CHUNKS, _FEW_CHUNKS = 8, 4
+"""A run is cut into this many chunks at least, so that many cores have something to do; into the
+few if its model is small and vicheck fits all datasets of a chunk together: there a round takes the
+interpreter as long as the density."""
+_SMALL = 2**8
+"""A model is small if z and the data together have fewer numbers."""
 _ROOM = 512
 """Numbers of the solver for each parameter, roughly: its fixed draws."""
 
@@ -147,11 +152,21 @@ def plan_fits(
 
 
 def choose_chunk_size(
-    model: Model, quantities: Quantities, num_draws: int, num_datasets: int
+    model: Model,
+    quantities: Quantities,
+    num_draws: int,
+    num_datasets: int,
+    *,
+    in_batches: bool = True,
 ) -> int:
-    """Return how many datasets are computed together: never a matter of the machine."""
+    """Return how many datasets are computed together: never a matter of the machine.
+
+    ``in_batches`` says whether the fits of a chunk are carried on together.
+    """
     drawn = len(quantities.drawn_names)
     width = num_draws * (model.dim + drawn + 1) + _ROOM * model.dim
     most = max(1, min(_LONGEST_CHUNK, _CHUNK_BYTES // (8 * width)))
-    num_chunks = max(-(-num_datasets // most), min(_LEAST_CHUNKS, num_datasets))
+    small = in_batches and size_of(model.program, model.data) < _SMALL
+    least = _FEW_CHUNKS if small else _LEAST_CHUNKS
+    num_chunks = max(-(-num_datasets // most), min(least, num_datasets))
     return -(-num_datasets // num_chunks)

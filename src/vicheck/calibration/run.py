@@ -185,7 +185,16 @@ def vsbc(
             fit=None if fit is None else fingerprint_of_code(fit),
             chosen=_as_typed(quantities),
             chunk_size=int(
-                chunk_size or choose_chunk_size(conditioned, chosen, num_draws, num_datasets)
+                chunk_size
+                or choose_chunk_size(
+                    conditioned,
+                    chosen,
+                    num_draws,
+                    num_datasets,
+                    in_batches=own is not None
+                    and own.solver == "deterministic"
+                    and time_limit is None,
+                )
             ),
             time_limit=None if time_limit is None else float(time_limit),
             sources=digest_of_sources(),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.calibration.assessment import assess
+from vicheck.calibration.assessment import assess, compile_assessment
 from vicheck.calibration.replication import REPLICATE, ReplicatedProgram
 from vicheck.calibration.user_fits import Outcome, failed, outcome_of
 from vicheck.model import Data, Model, double_precision, replicate_many, simulate_many
@@ -22,7 +21,7 @@ from vicheck.quantities import Quantities
 from vicheck.results.calibration_data import VARIABLES, Variable
 from vicheck.results.run_settings import RunSettings
 from vicheck.results.status import FitStatus
-from vicheck.runtime.compiling import Recent
+from vicheck.runtime.compiling import Recent, ahead
 from vicheck.runtime.processor import made_on
 from vicheck.runtime.progress import showing
 from vicheck.runtime.tracing import abstract_key
@@ -131,7 +130,7 @@ class Work:
         return Deterministic(**self.options)
 
     def _compile(self, seeds: NDArray[np.int64]) -> None:
-        """Compile everything once per process, the longest part in parallel with the others."""
+        """Begin to compile everything, once per process, what takes longest first."""
         kind = self._kind
         with _COMPILING:
             # By what is simulated, which is traced for that anyway: every chunk comes here.
@@ -141,19 +140,13 @@ class Work:
                 return
             own = self._placeholders(seeds)
             program, shared = self.fitted.program, self._shared(own)
-
-            def compile_fits() -> None:
-                with double_precision():
-                    self._batch_solver.compile_many(program, kind, shared, own, seeds)
-
-            with ThreadPoolExecutor(1) as pool:
-                compiling = pool.submit(compile_fits)
+            with ahead():
+                self._batch_solver.compile_many(program, kind, shared, own, seeds)
                 truth, _ = jax.device_get(self._simulate(seeds))
                 q = begin(kind, truth, 1).q
-                assess(
-                    program, self.quantities, q, truth, own, shared, seeds, self.settings.num_draws
+                compile_assessment(
+                    program, self.quantities, q, truth, own, shared, self.settings.num_draws
                 )
-                compiling.result()
             _COMPILED.add(key)
 
     def _compile_one(self, own: Data) -> None:

@@ -8,23 +8,37 @@ would fill the memory with code that is never used again.
 
 from __future__ import annotations
 
+import gc
 import inspect
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache, partial, wraps
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import jax
 import numpy as np
 
 from vicheck.runtime.computation import Computation
 from vicheck.runtime.in_one_piece import can_be_in_one_piece, tracing
+from vicheck.runtime.jax_settings import double_precision
 from vicheck.runtime.kept_code import forget, keep, key_of, load_kept
 from vicheck.runtime.recent import Recent
 from vicheck.runtime.tracing import Traced, abstract, shape_of, shapes_of
 
-__all__ = ["MOST_KEPT", "Recent", "compiled", "is_large", "num_compiled", "num_kept", "size_of"]
+__all__ = [
+    "MOST_KEPT",
+    "Recent",
+    "ahead",
+    "compiled",
+    "is_large",
+    "num_compiled",
+    "num_kept",
+    "size_of",
+]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -131,6 +145,41 @@ class _Static:
         return isinstance(other, _Static) and self.key == other.key
 
 
+_AHEAD: ContextVar[bool] = ContextVar("vicheck_ahead", default=False)
+
+
+@contextmanager
+def ahead() -> Iterator[None]:
+    """Within, code that is not there yet is compiled in the background, each piece in a thread.
+
+    Zeros stand for what it would return, until it is called outside. So what needs several pieces
+    is traced by one thread, in the order in which it calls them, while XLA compiles the first of
+    them on the other cores. Traces in several threads would take turns with the interpreter, and
+    the piece that takes longest to compile would wait for all of them. Nor is garbage collected
+    meanwhile: a look at all objects of JAX takes as long as to trace the largest piece.
+    """
+    token, collecting = _AHEAD.set(True), gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        _AHEAD.reset(token)
+        if collecting:
+            gc.enable()
+
+
+_Ready = tuple[Callable[..., Any], str]
+"""Code, and where it was found: "" if it is new."""
+
+
+class _Begun(NamedTuple):
+    """Code that is compiled in the background."""
+
+    ready: Future[_Ready]
+    zeros: Any
+    """In the shapes of what it returns."""
+
+
 class _Code:
     """A piece of compiled code, found in the user's cache directory or compiled when first called.
 
@@ -141,20 +190,42 @@ class _Code:
         self._lock = threading.Lock()
         self._static = static
         self._run: Callable[..., Any] | None = None
+        self._begun: _Begun | None = None
         self._on_trial = ""
         """Where it was found, until it has run once."""
 
     def __call__(self, *args: Any) -> Any:
         run = self._run
+        if run is None and _AHEAD.get():
+            with self._lock:
+                if self._run is None and self._begun is None:
+                    self._begin(args)
+                if self._begun is not None:
+                    return self._begun.zeros
         if run is None:
             run = self._prepare(args)
         return self._try(run, args) if self._on_trial else run(*args)
 
+    def _begin(self, args: tuple[Any, ...]) -> None:
+        """Find the code, or trace it and go on in the background."""
+        found = _found_or_traced(self._static, args)
+        if isinstance(found, _Traced):
+            pool = ThreadPoolExecutor(1, "vicheck-compiling")
+            zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), found.returned)
+            self._begun = _Begun(pool.submit(found.compile), zeros)
+            pool.shutdown(wait=False)
+        else:
+            self._run, self._on_trial = found
+
     def _prepare(self, args: tuple[Any, ...]) -> Callable[..., Any]:
         with self._lock:
             if self._run is None:
-                self._run, self._on_trial = _found_or_compiled(self._static, args)
+                self._run, self._on_trial = self._ready(args)
             return self._run
+
+    def _ready(self, args: tuple[Any, ...]) -> _Ready:
+        begun, self._begun = self._begun, None
+        return _found_or_compiled(self._static, args) if begun is None else begun.ready.result()
 
     def _try(self, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Run what was found for the first time; if it does not, compile it after all."""
@@ -168,8 +239,14 @@ class _Code:
             return self._run(*args)
 
 
-def _found_or_compiled(static: _Static, args: tuple[Any, ...]) -> tuple[Callable[..., Any], str]:
-    """Return code for arguments of these shapes, and where it was found: "" if it is new.
+def _found_or_compiled(static: _Static, args: tuple[Any, ...]) -> _Ready:
+    """Return code for arguments of these shapes."""
+    found = _found_or_traced(static, args)
+    return found.compile() if isinstance(found, _Traced) else found
+
+
+def _found_or_traced(static: _Static, args: tuple[Any, ...]) -> _Ready | _Traced:
+    """Return code for arguments of these shapes if it was found, or else what is to be compiled.
 
     If the key says all that it depends on in terms that other processes share, nothing has to be
     traced to find it there. If not, as with classes of the user's, everything is traced, and the
@@ -188,15 +265,34 @@ def _found_or_compiled(static: _Static, args: tuple[Any, ...]) -> tuple[Callable
         found = load_kept(place, args, returned) if place else None
         if found is not None:
             return found, place
-    lowered = traced.lower()
-    code = _in_one_piece_if_possible(lowered) if pieces.used else lowered.compile()
-    if code is None:
-        with tracing(allowed=False):
-            lowered = _jitted(static).trace(*args).lower()
-        code = lowered.compile()
-    if place:
-        keep(place, lowered, code)
-    return code, ""
+    return _Traced(static, args, traced.lower(), traced.out_info, pieces.used, place)
+
+
+class _Traced(NamedTuple):
+    """What is to be compiled."""
+
+    static: _Static
+    args: tuple[Any, ...]
+    lowered: jax.stages.Lowered
+    returned: Any
+    """The shapes of what it returns."""
+    in_one_piece: bool
+    """Whether it is to be, if XLA can do that."""
+    place: str
+    """Where to keep it: "" if it cannot be kept."""
+
+    def compile(self) -> _Ready:
+        """Compile it, in any thread."""
+        with double_precision():
+            lowered = self.lowered
+            code = _in_one_piece_if_possible(lowered) if self.in_one_piece else lowered.compile()
+            if code is None:
+                with tracing(allowed=False):
+                    lowered = _jitted(self.static).trace(*self.args).lower()
+                code = lowered.compile()
+            if self.place:
+                keep(self.place, lowered, code)
+        return code, ""
 
 
 def _in_one_piece_if_possible(lowered: jax.stages.Lowered) -> jax.stages.Compiled | None:

@@ -9,13 +9,12 @@ then that is the size of the error it still has.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.model import Data, Model, Program, double_precision
+from vicheck.model import Data, Model, Program
 from vicheck.results.fit import Solution
 from vicheck.vi.density import Density
 from vicheck.vi.families.registry import Kind
@@ -56,17 +55,10 @@ class Deterministic(Options):
     def compile_many(
         self, program: Program, kind: Kind, shared: Data, own: Data, seeds: NDArray[np.int64]
     ) -> None:
-        """Compile what `solve_many` needs for data of these shapes."""
+        """Compile what `solve_many` needs for data of these shapes, what takes longest first."""
         density = Density(program, shared, own, len(seeds))
-
-        def compile_density() -> None:
-            with double_precision():
-                density.compile()
-
-        with ThreadPoolExecutor(1) as pool:
-            compiling = pool.submit(compile_density)
-            Rounds(density, kind, seeds).compile(self.first_draws(kind, program.dim))
-            compiling.result()
+        Rounds(density, kind, seeds).compile(self.first_draws(kind, program.dim))
+        density.compile()
 
     def solve_many(
         self, program: Program, kind: Kind, shared: Data, own: Data, seeds: NDArray[np.int64]
