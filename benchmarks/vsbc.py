@@ -146,12 +146,17 @@ def fresh(
     )
     run = subprocess.run(
         [sys.executable, "-c", code, json.dumps(arguments)],
-        env=os.environ | (environment or {}),
+        env=keeping_bytecode() | (environment or {}),
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
     return json.loads(run.stdout.splitlines()[-1])
+
+
+def keeping_bytecode() -> dict[str, str]:
+    """Return an environment in which Python compiles sources once, as it does by default."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def describe_machine() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import tempfile
 import time
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 from fit_peers import R_COMPILE, call_r, has_rstan
 from problems import problems
-from vsbc_runs import OF_JAX
 
 __all__ = ["numpyro_calls", "rstan_loop"]
 
@@ -28,7 +26,6 @@ def numpyro_calls(
     from numpyro.infer.autoguide import AutoNormal
     from numpyro.infer.calibration import vsbc_diagnostic
 
-    importlib.import_module(OF_JAX)
     warnings.simplefilter("ignore")
     model = problems()[problem].model
     sigma = jax.numpy.asarray(problems()[problem].arguments["sigma"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import resource
 import time
 from collections import Counter
@@ -10,11 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["OF_JAX", "calibrate", "calibrate_by_workers"]
-
-OF_JAX = "jaxlib.mlir.dialects.mhlo"
-"""What JAX imports when it first compiles, which takes a tenth of a second where Python may not
-keep bytecode."""
+__all__ = ["calibrate", "calibrate_by_workers"]
 
 
 def calibrate(
@@ -62,8 +57,6 @@ def model_of(problem: str, data: str = "") -> tuple[Any, str]:
     import vicheck
     import vicheck.calibration.run
     import vicheck.judging
-
-    importlib.import_module(OF_JAX)
 
     if problem == "horseshoe":
         from vicheck.paper.models import horseshoe_logistic

@@ -209,7 +209,7 @@ class _Code:
     def _begin(self, args: tuple[Any, ...]) -> None:
         """Find the code, or trace it and go on in the background."""
         found = _found_or_traced(self._static, args)
-        if isinstance(found, _Traced):
+        if isinstance(found, _Uncompiled):
             pool = ThreadPoolExecutor(1, "vicheck-compiling")
             zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), found.returned)
             self._begun = _Begun(pool.submit(found.compile), zeros)
@@ -242,10 +242,10 @@ class _Code:
 def _found_or_compiled(static: _Static, args: tuple[Any, ...]) -> _Ready:
     """Return code for arguments of these shapes."""
     found = _found_or_traced(static, args)
-    return found.compile() if isinstance(found, _Traced) else found
+    return found.compile() if isinstance(found, _Uncompiled) else found
 
 
-def _found_or_traced(static: _Static, args: tuple[Any, ...]) -> _Ready | _Traced:
+def _found_or_traced(static: _Static, args: tuple[Any, ...]) -> _Ready | _Uncompiled:
     """Return code for arguments of these shapes if it was found, or else what is to be compiled.
 
     If the key says all that it depends on in terms that other processes share, nothing has to be
@@ -265,10 +265,10 @@ def _found_or_traced(static: _Static, args: tuple[Any, ...]) -> _Ready | _Traced
         found = load_kept(place, args, returned) if place else None
         if found is not None:
             return found, place
-    return _Traced(static, args, traced.lower(), traced.out_info, pieces.used, place)
+    return _Uncompiled(static, args, traced.lower(), traced.out_info, pieces.used, place)
 
 
-class _Traced(NamedTuple):
+class _Uncompiled(NamedTuple):
     """What is to be compiled."""
 
     static: _Static
