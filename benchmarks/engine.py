@@ -121,14 +121,16 @@ def gaussians(options: Any) -> list[dict[str, Any]]:
         start = time.process_time()
         fit = vicheck.fit(model, family="full_rank", num_starts=1)
         seconds = time.process_time() - start
+        most = fit.solution.num_draws // 2
+        found = vicheck.fit(model, family="full_rank", num_starts=1, max_draws=most)
         scaled = data["precision"] @ np.asarray(fit.covariance)
         off = fit.mean - data["mean"]
         kl = np.trace(scaled) - dim - np.linalg.slogdet(scaled)[1] + off @ data["precision"] @ off
         rows.append({
             "dim": dim, "status": fit.status.name, "kl": float(abs(0.5 * kl)), "seconds": seconds,
             "num_evaluations": fit.solution.num_evaluations,
-            # All but the draws of the last round, which show that there are enough.
-            "until_found": fit.solution.num_evaluations - fit.solution.num_draws,
+            # All but the last round, which shows that there are enough draws.
+            "until_found": found.solution.num_evaluations,
         })  # fmt: skip
     return rows
 
@@ -243,7 +245,8 @@ def gaussian_table(rows: list[dict[str, Any]]) -> list[str]:
     return [
         "## Gaussian posteriors at full rank",
         "Condition number 1e6, in random directions; seconds include compiling. The last round has "
-        "twice the draws and shows that there were enough.",
+        "twice the draws and shows that there were enough; half of them have been evaluated before, "
+        "and are not again unless the draws are too many to work on together.",
         "\n".join(lines),
     ]
 
