@@ -245,8 +245,8 @@ def gaussian_table(rows: list[dict[str, Any]]) -> list[str]:
     return [
         "## Gaussian posteriors at full rank",
         "Condition number 1e6, in random directions; seconds include compiling. The last round has "
-        "twice the draws and shows that there were enough; half of them have been evaluated before, "
-        "and are not again unless the draws are too many to work on together.",
+        "twice the draws and shows that there were enough; half of them are known, "
+        "and are evaluated again only where they are too many to keep.",
         "\n".join(lines),
     ]
 
