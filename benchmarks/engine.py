@@ -95,6 +95,8 @@ def fresh(options: Any) -> dict[str, Any]:
 def run(program: str, cache: str) -> dict[str, Any]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "VICHECK_"))}
     environment |= {"XDG_CACHE_HOME": cache}
+    # Python is to compile our sources once, not in each process.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
