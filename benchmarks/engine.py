@@ -95,6 +95,8 @@ def fresh(options: Any) -> dict[str, Any]:
 def run(program: str, cache: str) -> dict[str, Any]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "VICHECK_"))}
     environment |= {"XDG_CACHE_HOME": cache}
+    # Python is to compile our sources once, not in each process.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
@@ -121,14 +123,16 @@ def gaussians(options: Any) -> list[dict[str, Any]]:
         start = time.process_time()
         fit = vicheck.fit(model, family="full_rank", num_starts=1)
         seconds = time.process_time() - start
+        most = fit.solution.num_draws // 2
+        found = vicheck.fit(model, family="full_rank", num_starts=1, max_draws=most)
         scaled = data["precision"] @ np.asarray(fit.covariance)
         off = fit.mean - data["mean"]
         kl = np.trace(scaled) - dim - np.linalg.slogdet(scaled)[1] + off @ data["precision"] @ off
         rows.append({
             "dim": dim, "status": fit.status.name, "kl": float(abs(0.5 * kl)), "seconds": seconds,
             "num_evaluations": fit.solution.num_evaluations,
-            # All but the draws of the last round, which show that there are enough.
-            "until_found": fit.solution.num_evaluations - fit.solution.num_draws,
+            # All but the last round, which shows that there are enough draws.
+            "until_found": found.solution.num_evaluations,
         })  # fmt: skip
     return rows
 
@@ -243,7 +247,8 @@ def gaussian_table(rows: list[dict[str, Any]]) -> list[str]:
     return [
         "## Gaussian posteriors at full rank",
         "Condition number 1e6, in random directions; seconds include compiling. The last round has "
-        "twice the draws and shows that there were enough.",
+        "twice the draws and shows that there were enough; half of them are known, "
+        "and are evaluated again only where they are too many to keep.",
         "\n".join(lines),
     ]
 

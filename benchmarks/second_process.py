@@ -51,6 +51,7 @@ print(json.dumps(taken))
 def run(cache: str) -> dict[str, float]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
     env |= {"XDG_CACHE_HOME": cache}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)  # Python is to compile our sources once
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=env, stdout=subprocess.PIPE, text=True, check=True
     )

@@ -302,7 +302,7 @@ class _Chains:
                 num_gradients += int(num_steps)
         z, diverging = map(np.concatenate, zip(*pieces, strict=True))
         kept = slice(self.num_warmup, None)
-        return z[kept], diverging[kept], np.int64(num_gradients)
+        return z[kept], diverging[kept], np.array(num_gradients, np.int64)
 
 
 class _Chain(NamedTuple):

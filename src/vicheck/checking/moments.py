@@ -177,7 +177,8 @@ def _further_out(
     khat[places] = khats_further_out(khat[places], away, *known)
     with np.errstate(under="ignore", over="ignore", invalid="ignore"):
         squares = np.square(away)
-        squares -= np.exp(smoothed.log_weights) @ squares
+        # Not a product of matrices: threads of BLAS take longer to wait than one to add.
+        squares -= np.einsum("s,sq->q", np.exp(smoothed.log_weights), squares)
     khat_sd[places] = khats_further_out(khat_sd[places], squares, *known)
     return moments._replace(khat=khat, khat_sd=khat_sd)
 

@@ -1,7 +1,7 @@
 """PSIS of each row of a matrix, compiled by Numba: for long vectors and for batches.
 
 Same function and formulas as `rows_numpy`, to which the tests hold this file. What differs is the
-cost: a sample of the row tells which values cannot be in its tail, one logarithm serves sixteen
+cost: a sample of the row tells which values cannot be in its tail, one logarithm serves dozens of
 factors, and the exponential is a polynomial that the compiler turns into vector instructions.
 """
 
@@ -38,9 +38,9 @@ MAX_LOG_SPREAD = 38.0
 ROUNDING = 64.0 * 2.0**-52
 OK, CONSTANT, TIED_AT_MAXIMUM, TIED_AT_CUTOFF, TOO_FEW_POSITIVE, NOT_FINITE = 0, 1, 2, 3, 5, 7
 
-# Factors 1 - theta x lie between 1 / (12 grid points) and exp(38) sqrt(grid points), so that no
-# product of sixteen over- or underflows.
-_GROUP = 16
+# Factors 1 - theta x lie between 1 / (12 grid points) and sqrt(grid points) times the largest x. As
+# many of them are multiplied as cannot take a product beyond exp of this, up or down.
+_LARGEST_LOG = 640.0
 _BLOCK = 4096
 _PIECE = 1024
 
@@ -96,7 +96,7 @@ _signature = types.void(
 
 @_jit
 def _select_tail(values, tail, indices):
-    """Fill tail, in ascending order, and indices; return the cut-off (see `tail.select_tail`)."""
+    """Fill tail, in any order, and indices; return the cut-off (see `tail.select_tail`)."""
     length = values.size
     tail_length = tail.size
     guess = -np.inf
@@ -130,7 +130,6 @@ def _select_tail(values, tail, indices):
             last -= 1
             tail[last] = value
             indices[last] = positions[i]
-    _sort_stably(tail, indices)
     return cutoff
 
 
@@ -153,6 +152,12 @@ def _find_at_least(values, guess, positions):
 @_jit
 def _nth_smallest(values, n):
     """Return the value at position n of the sorted values, which are rearranged (Hoare 1961)."""
+    if n == 0:
+        place = 0
+        for i in range(1, values.size):
+            place = i if values[i] < values[place] else place
+        values[0], values[place] = values[place], values[0]
+        return values[0]
     low = 0
     high = values.size - 1
     while low < high:
@@ -217,36 +222,46 @@ def _quartile_index(size):
 
 
 @_jit
-def _exceed(tail, cutoff, log_x):
-    """Fill log_x (see `tail.log_exceedances`); return the tail's status."""
+def _status_of(cutoff, smallest, quartile, largest):
+    """Return the status of a tail with these values."""
     if cutoff == -np.inf:
         return TOO_FEW_POSITIVE
-    if tail[0] == tail[-1]:
+    if smallest == largest:
         return TIED_AT_MAXIMUM
-    for i in range(tail.size):
-        gap = tail[i] - cutoff
-        log_x[i] = gap + np.log(-np.expm1(-gap))
-    if log_x[_quartile_index(tail.size)] == -np.inf:
-        return TIED_AT_CUTOFF
-    return OK
+    return TIED_AT_CUTOFF if quartile == cutoff else OK
 
 
 @_jit
-def _fit_gpd(log_exceedances, k_grid, weights):
-    """Return the shrunk k and log sigma (see `gpd.fit_gpd`)."""
-    size = log_exceedances.size
+def _log_exceedance(gap):
+    """Return log(exp(gap) - 1)."""
+    return gap + np.log(-np.expm1(-gap))
+
+
+@_jit
+def _fit_gpd(tail, cutoff, quartile, largest, k_grid, weights):
+    """Return the shrunk k and log sigma of a tail in any order (see `gpd.fit_gpd`)."""
+    size = tail.size
     num_grid = k_grid.size
-    log_unit = log_exceedances[_quartile_index(size)]
-    log_x = np.empty(size)
+    log_unit = _log_exceedance(quartile - cutoff)
+    log_largest = _log_exceedance(largest - cutoff) - log_unit
+    # Exceedances in units of the first quartile; of a wide tail their logarithms.
+    wide = log_largest >= MAX_LOG_SPREAD
     x = np.empty(size)
-    for i in range(size):
-        log_x[i] = log_exceedances[i] - log_unit
-        x[i] = np.exp(log_x[i])
+    if not wide and largest - cutoff < MAX_LOG_SPREAD:
+        per_unit = 1.0 / np.expm1(quartile - cutoff)
+        for i in range(size):
+            x[i] = np.expm1(tail[i] - cutoff) * per_unit
+    else:
+        for i in range(size):
+            log_x = _log_exceedance(tail[i] - cutoff) - log_unit
+            x[i] = log_x if wide else np.exp(log_x)
     theta_grid = np.empty(num_grid)
     for j in range(num_grid):
-        theta_grid[j] = np.exp(-log_x[-1]) - (np.sqrt(num_grid / (j + 0.5)) - 1.0) / 3.0
+        theta_grid[j] = np.exp(-log_largest) - (np.sqrt(num_grid / (j + 0.5)) - 1.0) / 3.0
+    bound = max(log_largest + 0.5 * np.log(num_grid), np.log(12.0 * num_grid))
+    group = int(_LARGEST_LOG / bound)
 
-    _mean_log1p_grid(log_x, x, theta_grid, k_grid)
+    _mean_log1p(x, wide, log_largest, group, theta_grid, k_grid)
     largest = -np.inf
     for j in range(num_grid):
         weights[j] = _log_rate(theta_grid[j], k_grid[j], x) - k_grid[j]
@@ -260,7 +275,10 @@ def _fit_gpd(log_exceedances, k_grid, weights):
         weights[j] /= total
         theta += weights[j] * theta_grid[j]
 
-    k = _mean_log1p(log_x, x, theta)
+    mean = np.empty(1)
+    theta_grid[0] = theta
+    _mean_log1p(x, wide, log_largest, group, theta_grid[:1], mean)
+    k = mean[0]
     log_sigma = log_unit - _log_rate(theta, k, x)
     prior = PRIOR_WEIGHT / (size + PRIOR_WEIGHT)
     return k * (1.0 - prior) + PRIOR_SHAPE * prior, log_sigma
@@ -278,48 +296,50 @@ def _log_rate(theta, k, x):
 
 
 @_jit
-def _mean_log1p(log_x, x, theta):
-    """Return mean_i log(1 - theta x_i), exact for theta next to zero and for a wide tail."""
-    total = 0.0
-    if log_x[-1] < MAX_LOG_SPREAD:
-        for i in range(x.size):
-            total += np.log1p(-theta * x[i])
-        return total / x.size
-    shift = np.log(-theta)  # so wide a tail has theta < 0
-    for i in range(x.size):
-        exponent = shift + log_x[i]
-        total += (max(exponent, 0.0) + np.log1p(np.exp(-abs(exponent)))) / x.size
-    return total
+def _mean_log1p(x, wide, log_largest, group, thetas, means):
+    """Fill means with mean_i log(1 - theta_j x_i), from the logarithms of x where it is wide.
 
-
-@_jit
-def _mean_log1p_grid(log_x, x, theta_grid, k_grid):
-    """Fill k_grid with mean_i log(1 - theta_j x_i) by logarithms of products of factors."""
-    num_grid = theta_grid.size
-    if log_x[-1] >= MAX_LOG_SPREAD:
-        for j in range(num_grid):
-            k_grid[j] = _mean_log1p(log_x, x, theta_grid[j])
+    By logarithms of products of so many factors, where no digits are lost.
+    """
+    size = x.size
+    for j in range(thetas.size):
+        means[j] = 0.0
+    if wide:
+        for j in range(thetas.size):
+            shift = np.log(-thetas[j])  # so wide a tail has theta < 0
+            for i in range(size):
+                exponent = shift + x[i]
+                means[j] += (max(exponent, 0.0) + np.log1p(np.exp(-abs(exponent)))) / size
         return
-    product = np.empty(num_grid)
-    for j in range(num_grid):
-        product[j] = 1.0
-        k_grid[j] = 0.0
-    for start in range(0, x.size, _GROUP):
-        for i in range(start, min(start + _GROUP, x.size)):
-            _multiply(product, theta_grid, x[i])
-        for j in range(num_grid):
-            k_grid[j] += np.log(product[j])
-            product[j] = 1.0
-    for j in range(num_grid):
-        k_grid[j] /= x.size
-        if abs(theta_grid[j]) * x[-1] < 1e-3:  # factors next to one have lost their digits
-            k_grid[j] = _mean_log1p(log_x, x, theta_grid[j])
+    products = np.ones(thetas.size)
+    for start in range(0, size, group):
+        _multiply(products, thetas, x[start : start + group])
+        for j in range(thetas.size):
+            means[j] += np.log(products[j])
+            products[j] = 1.0
+    largest = np.exp(log_largest)
+    for j in range(thetas.size):
+        means[j] /= size
+        if abs(thetas[j]) * largest < 1e-3:  # factors next to one have lost their digits
+            means[j] = 0.0
+            for i in range(size):
+                means[j] += np.log1p(-thetas[j] * x[i])
+            means[j] /= size
 
 
 @_jit_vectorized
-def _multiply(product, theta_grid, x):
-    for j in range(product.size):
-        product[j] *= 1.0 - theta_grid[j] * x
+def _multiply(products, thetas, x):
+    """Multiply products with 1 - theta_j x_i for all i, four at a time."""
+    fours = x.size - x.size % 4
+    for i in range(0, fours, 4):
+        x0, x1, x2, x3 = x[i], x[i + 1], x[i + 2], x[i + 3]
+        for j in range(products.size):
+            theta = thetas[j]
+            first = (1.0 - theta * x0) * (1.0 - theta * x1)
+            products[j] *= first * ((1.0 - theta * x2) * (1.0 - theta * x3))
+    for i in range(fours, x.size):
+        for j in range(products.size):
+            products[j] *= 1.0 - thetas[j] * x[i]
 
 
 @_jit
@@ -406,7 +426,6 @@ def smooth_rows(rows, peaks, tail_length, codes, numbers, grid, log_weights):
     with_weights = log_weights.shape[1] > 0
     tail = np.empty(tail_length)
     indices = np.empty(tail_length, np.int64)
-    log_x = np.empty(tail_length)
     hazard = np.empty(tail_length)
     for i in range(tail_length):
         hazard[i] = -np.log1p(-(i + 0.5) / tail_length)
@@ -416,9 +435,19 @@ def smooth_rows(rows, peaks, tail_length, codes, numbers, grid, log_weights):
         peak = peaks[row]
         if codes[row] == OK:
             cutoff = _select_tail(rows[row], tail, indices)
-            codes[row] = _exceed(tail, cutoff, log_x)
+            # Khat needs no order but that of a few; elsewhere it has the same bits as with weights.
+            if with_weights or rows.shape[1] > tail_length + 1:
+                _sort_stably(tail, indices)
+            quartile = _nth_smallest(tail, _quartile_index(tail_length))
+            smallest = largest_value = quartile
+            for i in range(tail_length):
+                smallest = min(smallest, tail[i])
+                largest_value = max(largest_value, tail[i])
+            codes[row] = _status_of(cutoff, smallest, quartile, largest_value)
             if codes[row] == OK:
-                k, log_sigma = _fit_gpd(log_x, grid[row, 0], grid[row, 1])
+                k, log_sigma = _fit_gpd(
+                    tail, cutoff, quartile, largest_value, grid[row, 0], grid[row, 1]
+                )
                 numbers[row, 0] = k
                 if with_weights:
                     _smooth(hazard, k, log_sigma, cutoff - peak, tail)
@@ -662,7 +691,7 @@ def _guess_cutoff(sample, length, sign, num_largest, least):
     The sample, of so many products, is rearranged.
     """
     expected = sample.size * num_largest / length
-    rank = int(1.2 * expected + 4.0 * np.sqrt(expected) + 5.0)
+    rank = int(expected + 3.0 * np.sqrt(expected) + 4.0)
     if rank >= sample.size:
         return 0.0
     guess = sign * _nth_smallest(sample, sample.size - rank if sign > 0.0 else rank - 1)
@@ -701,7 +730,9 @@ def select_moments(rows, means, variances, log_ratios, ratios, tails, certain):
         peak = max(peak, log_ratios[i])
         least_log = min(least_log, log_ratios[i])
     slack = 1e-9 + 1e-13 * abs(peak)
-    found = np.empty((4, size // 8 + _PIECE))  # a piece is counted when it has been looked at
+    room = size // 8 + _PIECE  # a piece is counted when it has been looked at
+    found = np.empty((4, room))
+    places = np.empty((4, room), np.int64)
     counts = np.empty(4, np.int64)
     guesses = np.empty(4)
     stride = _stride(size)
@@ -738,10 +769,10 @@ def select_moments(rows, means, variances, log_ratios, ratios, tails, certain):
             variance,
             rounding,
             rounding_square,
-            log_ratios,
             ratios,
             guesses,
             found,
+            places,
             counts,
         ):
             continue
@@ -750,6 +781,17 @@ def select_moments(rows, means, variances, log_ratios, ratios, tails, certain):
             if count < num_largest:
                 known = False
                 break
+            count = _take_logs(
+                values,
+                mean,
+                variance,
+                tail,
+                log_ratios,
+                slack,
+                num_largest,
+                found[tail],
+                places[tail, :count],
+            )
             cutoff = _nth_smallest(found[tail, :count], count - num_largest)
             if not cutoff > peak + np.log(guesses[tail]) + slack:
                 known = False
@@ -773,9 +815,9 @@ def _extent(values, mean):
 
 @_jit
 def _find_largest(
-    values, mean, variance, rounding, rounding_square, log_ratios, ratios, guesses, found, counts
+    values, mean, variance, rounding, rounding_square, ratios, guesses, found, places, counts
 ):
-    """Fill found with the logarithms of products from the guesses on; return whether all fit in."""
+    """Fill found and places with products from the guesses on; return whether all fit in."""
     room = found.shape[1] - _PIECE
     counts[:] = 0
     hits = np.empty(_PIECE, np.uint8)
@@ -787,18 +829,38 @@ def _find_largest(
         for k in range(_places(hits[: stop - start], positions)):
             deviation = some[positions[k]] - mean
             excess = deviation * deviation - variance
-            ratio, log_ratio = its_ratios[positions[k]], log_ratios[start + positions[k]]
-            tail = 0 if deviation > 0.0 else 1
-            if abs(deviation) * ratio >= guesses[tail] and abs(deviation) > rounding:
-                found[tail, counts[tail]] = np.log(abs(deviation)) + log_ratio
-                counts[tail] += 1
-            tail = 2 if excess > 0.0 else 3
-            if abs(excess) * ratio >= guesses[tail] and abs(excess) > rounding_square:
-                found[tail, counts[tail]] = np.log(abs(excess)) + log_ratio
-                counts[tail] += 1
+            ratio, place = its_ratios[positions[k]], start + positions[k]
+            # Written in any case and counted if large: no branch has to be guessed.
+            tail = int(not deviation > 0.0)
+            found[tail, counts[tail]] = product = abs(deviation) * ratio
+            places[tail, counts[tail]] = place
+            counts[tail] += (product >= guesses[tail]) & (abs(deviation) > rounding)
+            tail = 2 + int(not excess > 0.0)
+            found[tail, counts[tail]] = product = abs(excess) * ratio
+            places[tail, counts[tail]] = place
+            counts[tail] += (product >= guesses[tail]) & (abs(excess) > rounding_square)
         if max(counts[0], counts[1], counts[2], counts[3]) > room:
             return False
     return True
+
+
+@_jit
+def _take_logs(values, mean, variance, tail, log_ratios, slack, num_largest, found, places):
+    """Replace the largest of products, which were found at these places, by their logarithms.
+
+    Return how many: those that rounding may have put in another order are among them.
+    """
+    products = found[: places.size].copy()
+    least = (1.0 - 2.0 * slack) * _nth_smallest(products, places.size - num_largest)
+    count = 0
+    for i in range(places.size):
+        if found[i] >= least:
+            deviation = values[places[i]] - mean
+            if tail >= 2:
+                deviation = deviation * deviation - variance
+            found[count] = np.log(abs(deviation)) + log_ratios[places[i]]
+            count += 1
+    return count
 
 
 @_jit

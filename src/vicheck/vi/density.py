@@ -101,7 +101,10 @@ class Density:
             Values, shape ``(l, n)``, and gradients, shape ``(l, n, d)``.
         """
         check_interrupt()
-        np.add.at(self.num_evaluations, lanes, z.shape[1])
+        if self.num_lanes == 1:
+            self.num_evaluations += len(lanes) * z.shape[1]
+        else:
+            np.add.at(self.num_evaluations, lanes, z.shape[1])
         count(gradients=len(lanes) * z.shape[1])
         if self._on_host is not None:
             return self._by_host(lanes, z)

@@ -64,8 +64,8 @@ class Dense(Memory):
     num_pairs: NDArray[np.int64]
 
     def learn(self, step: Floats, change: Floats) -> None:
-        curvature = _inner(step, change)
-        curved = _is_curved(step, change, curvature)
+        curvature, of_change = _inner(step, change), _inner(change, change)
+        curved = _is_curved(curvature, _inner(step, step), of_change)
         if not curved.any():
             return
         rho = np.where(curved, 1.0 / curvature, 0.0)[:, None]
@@ -73,11 +73,12 @@ class Dense(Memory):
         # The first pair sets the scale, as is usual (Nocedal and Wright, equation 6.20).
         new = curved & (self.num_pairs == 0)
         if new.any():
-            scale = np.where(new, curvature / _inner(change, change), 1.0)[:, None]
+            scale = np.where(new, curvature / of_change, 1.0)[:, None]
             image *= scale
             self.inverse *= scale[..., None]
-        along = rho * (1.0 + rho * _inner(change, image)[:, None]) * step - rho * image
-        self.inverse -= (rho * step)[:, :, None] * image[:, None, :]
+        scaled = rho * step
+        along = (1.0 + rho * _inner(change, image)[:, None]) * scaled - rho * image
+        self.inverse -= scaled[:, :, None] * image[:, None, :]
         self.inverse += along[:, :, None] * step[:, None, :]
         self.num_pairs += curved
 
@@ -104,7 +105,7 @@ class _Limited(Memory):
     num_pairs: NDArray[np.int64]
 
     def learn(self, step: Floats, change: Floats) -> None:
-        curved = _is_curved(step, change, _inner(step, change))
+        curved = _is_curved(_inner(step, change), _inner(step, step), _inner(change, change))
         if not curved.any():
             return
         some: Any = slice(None) if curved.all() else curved
@@ -167,6 +168,8 @@ class _State:
     value: Floats
     gradient: Floats
     direction: Floats
+    slope: Floats
+    """Of the function along the direction."""
     fraction: Floats
     reach: Floats
     """How many times the longest step a step may be."""
@@ -224,6 +227,7 @@ def minimise(
         value=np.full(count, np.inf),
         gradient=np.full_like(x, np.inf),
         direction=np.zeros_like(x),
+        slope=np.zeros(count),
         fraction=np.ones(count),
         reach=np.ones(count),
         cut=np.zeros(count, bool),
@@ -275,10 +279,11 @@ def _advance(
     first = state.num_evaluations == 0
     trial = state.x + state.fraction[:, None] * state.direction
     value, gradient = function(trial, which)
-    slope = np.where(first, 0.0, _inner(state.direction, state.gradient))
+    slope = state.slope
     allowed = state.value + ARMIJO * state.fraction * slope + ROUNDING * np.abs(state.value)
     finite = np.isfinite(value) & np.isfinite(gradient).all(axis=1)
     accepted = finite & (value <= allowed)
+    all_accepted = accepted.all()
     learning = accepted & ~first
     if learning.all():
         memory.learn(trial - state.x, gradient - state.gradient)
@@ -290,9 +295,10 @@ def _advance(
     state.num_evaluations += 1
     if state.cut.any():
         state.reach = np.where(state.cut & (state.fraction == 1.0), 2.0, 1.0) * state.reach
-    if accepted.all():
+    if all_accepted:
         state.x, state.value, state.gradient = trial, value, gradient
         state.direction, state.cut = _shortened(memory.direction(gradient), longest, state.reach)
+        state.slope = _inner(state.direction, gradient)
         state.fraction = np.ones(len(which))
         return
     shorter = _shorter_fraction(state, value, slope)
@@ -311,6 +317,7 @@ def _advance(
         direction, cut = _shortened(memory.direction(state.gradient), longest, state.reach)
         state.direction = np.where(anew[:, None], direction, state.direction)
         state.cut = np.where(anew, cut, state.cut)
+        state.slope = _inner(state.direction, state.gradient)
     state.fraction = np.where(anew, 1.0, shorter)
 
 
@@ -327,7 +334,7 @@ def no_memory(num_problems: int, size: int, max_dense: int = _MAX_DENSE) -> Memo
 
 
 def _inner(one: Floats, other: Floats) -> Floats:
-    return np.asarray(np.einsum("ij,ij->i", one, other))
+    return np.asarray(np.vecdot(one, other))
 
 
 def _times(matrices: Floats, vectors: Floats) -> Floats:
@@ -338,10 +345,9 @@ def _largest(vectors: Floats) -> Floats:
     return np.asarray(np.abs(vectors).max(axis=1))
 
 
-def _is_curved(step: Floats, change: Floats, curvature: Floats) -> Mask:
-    """Whether a pair, with this inner product, keeps the inverse Hessian positive definite."""
-    norms = np.sqrt(_inner(step, step) * _inner(change, change))
-    return np.asarray(curvature > 1e-10 * norms)
+def _is_curved(curvature: Floats, of_step: Floats, of_change: Floats) -> Mask:
+    """Whether a pair with these inner products keeps the inverse Hessian positive definite."""
+    return np.asarray(curvature > 1e-10 * np.sqrt(of_step * of_change))
 
 
 def _shorter_fraction(state: _State, value: Floats, slope: Floats) -> Floats:
@@ -355,4 +361,5 @@ def _shorter_fraction(state: _State, value: Floats, slope: Floats) -> Floats:
 def _shortened(direction: Floats, longest: Floats, reach: Floats) -> tuple[Floats, Mask]:
     """Return directions cut to so many times the longest step, and which were."""
     farthest = np.abs(direction / longest).max(axis=1) / reach
-    return np.asarray(direction / np.maximum(1.0, farthest)[:, None]), np.asarray(farthest > 1.0)
+    cut = np.asarray(farthest > 1.0)
+    return direction / np.maximum(1.0, farthest)[:, None] if cut.any() else direction, cut

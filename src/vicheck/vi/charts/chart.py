@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -64,6 +65,22 @@ class Chart(abc.ABC):
     @abc.abstractmethod
     def take(self, which: Any) -> Self:
         """Return the chart of some of the fits."""
+
+    def objective(
+        self,
+        steps: Floats,
+        noise: Floats,
+        evaluate: Callable[[Floats], tuple[Floats, Floats]],
+    ) -> tuple[Floats, Floats]:
+        """Return minus the ELBO of members ``steps`` away, shape ``(l,)``, and its gradient.
+
+        ``evaluate`` returns log densities and gradients at draws, and is called once. A chart of a
+        small family overrides it where that saves work.
+        """
+        log_p, gradients = evaluate(self.draws(steps, noise))
+        entropy, slope = self.entropy(steps, noise)
+        value = -log_p.mean(axis=1) - entropy
+        return value, -self.pull_back(steps, noise, gradients) - slope
 
     def repeated(self, count: int) -> Chart:
         """Return a chart of several fits with the same anchor, from a chart of one."""

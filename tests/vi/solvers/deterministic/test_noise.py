@@ -91,10 +91,18 @@ def test_short_sets_begin_longer_ones(dim):
     np.testing.assert_array_equal(long[:32], short)
 
 
-def test_more_draws_move_those_there_are_only_a_little():
-    few, more = (standard(n, 5, seed=1)[:HALF] for n in (256, 512))
-    assert np.abs(more - few).max() < 0.3
-    assert np.corrcoef(more.ravel(), few.ravel())[0, 1] > 0.995
+@pytest.mark.parametrize(("dim", "first"), [(5, 32), (10, 64), (40, 256)])
+def test_more_draws_leave_those_there_are_where_they_were(dim, first):
+    """From as many on as make the moments of pairs exact."""
+    few, more = (standard(n, dim, seed=1) for n in (first, 4 * first))
+    np.testing.assert_array_equal(more[: first // 2], few[: first // 2])
+
+
+def test_with_too_few_draws_for_pairs_each_half_has_unit_moments():
+    few, more = (standard(n, 40, seed=1) for n in (64, 128))
+    np.testing.assert_array_equal(more[:32], few[:32])
+    halves = more[:64].reshape(2, 32, 40)
+    np.testing.assert_allclose(np.square(halves).mean(axis=1), 1.0, rtol=1e-11)
 
 
 @pytest.mark.parametrize("dim", [6, 1001])

@@ -92,6 +92,26 @@ def test_the_draws_are_doubled_once_to_see_that_q_stays_the_same(program):
     np.testing.assert_allclose(end.former_sd[0], SD, rtol=1e-3)
 
 
+def test_draws_where_a_fit_is_are_not_evaluated_again(program):
+    """The first round ends where the second begins, and that with half the draws of the third."""
+    rounds, asked = rounds_of(program, np.array([1.0])), []
+    density = rounds.density
+
+    class Recording:
+        def __call__(self, lanes, z):
+            asked.append(z[0].copy())
+            return density(lanes, z)
+
+        def __getattr__(self, name):
+            return getattr(density, name)
+
+    rounds.density = Recording()
+    end = run(program, new(), rounds=rounds)
+    assert status_of(end.code[0]) is FitStatus.CONVERGED
+    points = np.concatenate(asked)
+    assert len(np.unique(points.round(9), axis=0)) == len(points)
+
+
 def test_fits_of_a_batch_do_not_see_each_other(program):
     alone = run(program, new(newton_steps=2))
     together = run(program, new(2, newton_steps=2), sharpness=[1.0, 100.0])

@@ -44,10 +44,16 @@ def standardised(noise: Floats, pairs: bool = True) -> Floats:
 
     When there are four times as many draws as coordinates, half of them mirrored, the moments of
     ``pairs`` are made zero too. On such noise the optimum for a Gaussian posterior is found
-    exactly.
+    exactly. Halves that are long enough are treated each for itself, so that here too a short set
+    is the beginning of a longer one.
     """
     _, count, dim = noise.shape
-    if not pairs or count < 2 * dim:
+    exact = pairs and count >= 2 * dim
+    half = count // 2
+    if 2 * half >= FEWEST and (half >= 2 * dim or not exact):
+        halves = (standardised(part, pairs) for part in np.split(noise, [half], axis=1))
+        return np.concatenate(list(halves), axis=1)
+    if not exact:
         return np.asarray(noise / np.sqrt(np.square(noise).mean(axis=1, keepdims=True)))
     moments = np.swapaxes(noise, 1, 2) @ noise / count
     inverse = np.linalg.inv(np.linalg.cholesky(moments))

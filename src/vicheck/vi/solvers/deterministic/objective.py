@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,12 +11,25 @@ from numpy.typing import NDArray
 from vicheck.vi.charts.chart import Chart
 from vicheck.vi.density import Density, Lanes
 
-__all__ = ["Objective"]
+__all__ = ["Evaluated", "Objective"]
 
 Floats = NDArray[np.float64]
 
 _TOGETHER = 2**21
 """Numbers in the draws that are worked on together: more are slower, being too many for a cache."""
+
+
+class Evaluated(NamedTuple):
+    """The log density and its gradient at the draws of one fit."""
+
+    steps: Floats
+    """Away from the anchor, shape ``(1, p)``."""
+    half: Floats
+    """The noise, shape ``(1, n, k)``: each draw comes with its negative."""
+    log_p: Floats
+    """Shape ``(1, 2n)``."""
+    gradients: Floats
+    """Shape ``(1, 2n, d)``."""
 
 
 class Objective:
@@ -35,13 +49,28 @@ class Objective:
         Of ``-log_p``, about where the fits are, shape ``(l, d, d)``, if it is known. Then the
         second moments of few draws, which are not exact, do no harm as far as the density is
         quadratic: what they add to the mean of its quadratic part is known and taken away.
+    known
+        For one fit: what is known of its anchor, from which the first evaluation is made up if it
+        is of the first draws here, or of all.
     """
 
     def __init__(
-        self, density: Density, lanes: Lanes, chart: Chart, half: Floats, hessian: Floats | None
+        self,
+        density: Density,
+        lanes: Lanes,
+        chart: Chart,
+        half: Floats,
+        hessian: Floats | None,
+        known: Evaluated | None = None,
     ) -> None:
         self.density, self.lanes, self.chart = density, lanes, chart
         self.half = half
+        self.latest: Evaluated | None = None
+        """The last evaluation, of one fit whose draws were worked on together."""
+        if known is not None and np.array_equal(known.half, half[:, : known.half.shape[1]]):
+            self._known: Evaluated | None = known
+        else:
+            self._known = None
         self.excess: Floats | None = None
         """What `Chart.correction` takes; None where there is nothing to correct."""
         if hessian is not None and chart.is_corrected and hessian.any():
@@ -80,7 +109,32 @@ class Objective:
         self, chart: Chart, steps: Floats, which: NDArray[np.intp], noise: Floats
     ) -> tuple[Floats, Floats]:
         """Return the same on some of the draws, without the correction for their number."""
-        log_p, gradients = self.density(self.lanes[which], chart.draws(steps, noise))
-        entropy, slope = chart.entropy(steps, noise)
-        value = -log_p.mean(axis=1) - entropy
-        return value, -chart.pull_back(steps, noise, gradients) - slope
+
+        def evaluate(draws: Floats) -> tuple[Floats, Floats]:
+            log_p, gradients = self._evaluate(steps, which, draws)
+            if len(self.lanes) == 1 and draws.shape[1] == 2 * self.half.shape[1]:
+                self.latest = Evaluated(steps, self.half, log_p, gradients)
+            return log_p, gradients
+
+        return chart.objective(steps, noise, evaluate)
+
+    def _evaluate(
+        self, steps: Floats, which: NDArray[np.intp], draws: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return log densities and gradients, at the anchor only of draws that are not known."""
+        known, self._known = self._known, None
+        num_rows = self.half.shape[1]
+        if known is None or draws.shape[1] != 2 * num_rows or steps.any():
+            return self.density(self.lanes[which], draws)
+        count = known.half.shape[1]
+        if count == num_rows:
+            return known.log_p, known.gradients
+        fresh = np.concatenate([draws[:, count:num_rows], draws[:, num_rows + count :]], axis=1)
+        added = self.density(self.lanes, fresh)
+        return _interleaved(known.log_p, added[0]), _interleaved(known.gradients, added[1])
+
+
+def _interleaved(first: Floats, second: Floats) -> Floats:
+    """Return what belongs to the draws of some noise and more, their negatives after all."""
+    parts = [np.split(part, 2, axis=1) for part in (first, second)]
+    return np.concatenate([each[side] for side in range(2) for each in parts], axis=1)

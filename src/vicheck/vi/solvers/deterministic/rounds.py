@@ -21,7 +21,7 @@ from vicheck.vi.families.registry import Kind
 from vicheck.vi.quasi_newton import Memory, Minimum, minimise, no_memory
 from vicheck.vi.solvers.deterministic.compiled import CompiledLoop
 from vicheck.vi.solvers.deterministic.noise import make_noise, standardised
-from vicheck.vi.solvers.deterministic.objective import Objective
+from vicheck.vi.solvers.deterministic.objective import Evaluated, Objective
 from vicheck.vi.solvers.deterministic.progress import (
     CODES,
     NEW,
@@ -123,6 +123,8 @@ class Rounds:
         """What the optimiser has learnt in the last round of each fit."""
         self._noise: tuple[Lanes, Floats] = (np.zeros(0, np.intp), np.zeros((0, 0, 0)))
         """Lanes of a recent round, in order, and the noise of half their draws."""
+        self._evaluated: Evaluated | None = None
+        """The draws where the only fit is, from the end of the last round."""
 
     def run(self, lanes: Lanes, now: Progress, limits: Limits) -> Progress:
         """Return the progress after one round; all these fits have the same number of draws."""
@@ -149,6 +151,7 @@ class Rounds:
     def forget(self, lanes: Lanes) -> None:
         """Forget what was learnt about some fits, which begin anew."""
         self._memory.forget(np.isin(np.arange(len(self.seeds)), lanes))
+        self._evaluated = None
 
     def _recall(self, lanes: Lanes) -> Memory:
         return self._memory if len(lanes) == len(self.seeds) else self._memory.take(lanes)
@@ -204,6 +207,7 @@ class Rounds:
             chart,
             half,
             None if exact or not now.hessian.size else _trusted(now.hessian, now),
+            self._evaluated,
         )
         memory = self._recall(lanes)
         how: dict[str, Any] = {
@@ -216,7 +220,10 @@ class Rounds:
         }
         if self._loop.takes(objective, memory):
             return self._loop(objective, **how)
-        return minimise(objective, np.zeros((len(lanes), size)), **how)
+        end = minimise(objective, np.zeros((len(lanes), size)), **how)
+        last = objective.latest
+        self._evaluated = last if last and np.array_equal(last.steps, end.x) else None
+        return end
 
     def _half(self, lanes: Lanes, num_draws: int) -> Floats:
         """Return the noise of half the draws; that of the last round where it is the same."""
