@@ -200,10 +200,10 @@ def test_a_fit_of_ours_is_taken_as_it_is():
     for name in ("probability", "khat", "symmetric_kl", "sampling_error"):
         np.testing.assert_allclose(theirs.data[name], own.data[name], rtol=1e-5, atol=1e-9)
     np.testing.assert_array_equal(theirs.status, own.status)
-    # By another loop, which may end a round some evaluations earlier or later.
-    np.testing.assert_allclose(
-        theirs.data["num_evaluations"], own.data["num_evaluations"], rtol=0.2
-    )
+    # By another loop, which may end a round some evaluations earlier or later; and a fit alone
+    # does not evaluate draws again where it is.
+    ratio = theirs.data["num_evaluations"] / own.data["num_evaluations"]
+    assert ((ratio > 0.6) & (ratio < 1.1)).all()
 
 
 def test_a_fit_that_is_an_object_has_a_name():
