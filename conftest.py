@@ -83,3 +83,10 @@ def _doctest_names(doctest_namespace):
     import vicheck
 
     doctest_namespace["vicheck"] = vicheck
+
+
+@pytest.fixture(autouse=True)
+def _files_of_doctests(request):
+    """Let examples in docstrings write where nothing is left; pages read files of the project."""
+    if isinstance(request.node, pytest.DoctestItem) and request.path.suffix == ".py":
+        request.getfixturevalue("monkeypatch").chdir(request.getfixturevalue("tmp_path"))
