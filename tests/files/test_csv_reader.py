@@ -88,7 +88,7 @@ def test_no_text_and_no_lines():
 
 @pytest.fixture
 def limit():
-    """The limit of csv that a process begins with: it holds for all of it, and libraries lift it."""
+    """The limit of csv that a process begins with: it is one for all, and libraries lift it."""
     before = csv.field_size_limit(131_072)
     yield
     csv.field_size_limit(before)
