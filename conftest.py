@@ -16,7 +16,8 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 # Every core has a worker already: to cut code in pieces for several threads costs a sixth more.
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_parallel_codegen_split_count=1")
 # For the same reason: threads of OpenBLAS that wait for each other keep cores busy, which takes
-# several times the time of the work itself. It is read when NumPy is loaded, which is later.
+# several times the time of the work itself. Workers inherit it; a run without them may have loaded
+# NumPy already, which reads it.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # PyMC's own fits in the tests are so short that compiling them by C takes longer than they do.
 os.environ.setdefault("PYTENSOR_FLAGS", "cxx=")
