@@ -10,6 +10,8 @@ Coefficients of one half of the draws predict the log ratios of the other half; 
 predicts nothing. A regression on the few predictions says what each accounts for.
 """
 
+# Over 400 lines: one expansion, whose products are had in two ways, by draws and by coordinates.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
