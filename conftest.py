@@ -15,6 +15,10 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 # Every core has a worker already: to cut code in pieces for several threads costs a sixth more.
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_parallel_codegen_split_count=1")
+# For the same reason: threads of OpenBLAS that wait for each other keep cores busy, which takes
+# several times the time of the work itself. Workers inherit it; a run without them may have loaded
+# NumPy already, which reads it.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # PyMC's own fits in the tests are so short that compiling them by C takes longer than they do.
 os.environ.setdefault("PYTENSOR_FLAGS", "cxx=")
 
@@ -33,6 +37,8 @@ LONGEST = (
     "tests/paper/test_experiments.py",
     "docs/libraries.md",
     "tests/calibration/test_execution.py",
+    "tests/rescuing/test_run.py",
+    "docs/howto/arviz.md",
     "tests/calibration/test_vsbc.py",
     "tests/vi/solvers/deterministic/test_many_parameters.py",
     "tests/adapters/test_numpyro_guides.py",
@@ -42,6 +48,10 @@ LONGEST = (
     "tests/truth/test_problems.py",
     "tests/adapters/test_numpyro_observed.py",
     "docs/when-it-fails.md",
+    "docs/howto/hierarchical.md",
+    "tests/checking/test_chained.py",
+    "tests/checking/test_explaining.py",
+    "tests/checking/test_enough.py",
     "tests/adapters/test_arviz.py",
     "tests/report/test_browser.py",
     "tests/cli/test_vsbc.py",
@@ -83,3 +93,10 @@ def _doctest_names(doctest_namespace):
     import vicheck
 
     doctest_namespace["vicheck"] = vicheck
+
+
+@pytest.fixture(autouse=True)
+def _files_of_doctests(request):
+    """Let examples in docstrings write where nothing is left; pages read files of the project."""
+    if isinstance(request.node, pytest.DoctestItem) and request.path.suffix == ".py":
+        request.getfixturevalue("monkeypatch").chdir(request.getfixturevalue("tmp_path"))

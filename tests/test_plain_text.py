@@ -74,7 +74,13 @@ def test_what_python_prints_of_results_steers_nothing(check, biased):
         assert not any(STEERING.search(str(finding)) for finding in result.findings)
 
 
-@pytest.mark.slow
+@pytest.fixture
+def opened_at_once(monkeypatch):
+    """Files are not tried in a process of their own first, which tests of `vicheck check` ask."""
+    monkeypatch.setattr("vicheck.cli.check._try_to_open", lambda path: None)
+
+
+@pytest.mark.usefixtures("opened_at_once")
 @pytest.mark.parametrize("terminal", [False, True], ids=["in a pipe", "on a terminal"])
 def test_a_fit_from_a_file_cannot_print_a_verdict_of_its_own(check, tmp_path, terminal):
     names = ["theta\x1b[32m", "\u202edab"]
@@ -88,7 +94,7 @@ def test_a_fit_from_a_file_cannot_print_a_verdict_of_its_own(check, tmp_path, te
     assert not STEERING.search(done.stdout)
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("opened_at_once")
 def test_colours_on_a_terminal_are_only_our_own(check, tmp_path):
     checked = vicheck.check_draws(check.values[:, :1], check.log_p, check.log_q)
     replace(checked, title=GREEN).to_arviz(resampled=False).to_netcdf(tmp_path / "fit.nc")
@@ -110,7 +116,7 @@ def test_errors_steer_nothing(tmp_path):
     assert not STEERING.search(missing.stderr)
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("opened_at_once")
 def test_json_is_ascii(check, tmp_path):
     check = vicheck.check_draws({GREEN: check.values[:, 0]}, check.log_p, check.log_q)
     check.to_arviz(resampled=False).to_netcdf(tmp_path / "fit.nc")

@@ -114,9 +114,9 @@ def test_the_sign_and_the_name_are_those_of_the_worst():
     assert finding.evidence["others"] == 0
 
 
-@pytest.mark.parametrize("dim", [200, pytest.param(1000, marks=pytest.mark.slow)])
-def test_one_wrong_coordinate_among_many_where_khat_is_of_no_use(dim):
+def test_one_wrong_coordinate_among_many_where_khat_is_of_no_use():
     """Scales of q are a little off: khat is high, and only one mean is wrong."""
+    dim = 200
     wrong = np.zeros(dim)
     wrong[7] = -0.8
     sd = np.exp(np.random.default_rng(1).normal(scale=0.15, size=dim))

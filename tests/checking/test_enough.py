@@ -226,7 +226,7 @@ def test_executors_give_the_same_bits(fits, num_draws):
 def test_other_processes_give_the_same_bits_and_may_die(fits, tmp_path):
     spawn = multiprocessing.get_context("spawn")
     alone = vicheck.check(fits[0.95], num_draws=9000)
-    with ProcessPoolExecutor(2, spawn) as executor:
+    with ProcessPoolExecutor(1, spawn) as executor:
         assert same(vicheck.check(fits[0.95], num_draws=9000, executor=executor), alone)
     dying = vicheck.fit(on_host(DyingOnce(tmp_path / "killed", os.getpid())), num_starts=1)
     expected = vicheck.check(dying, num_draws=9000)

@@ -1,5 +1,7 @@
 """Lines with commas: what is read, and where it says the trouble is."""
 
+import csv
+
 import numpy as np
 import pytest
 
@@ -84,6 +86,15 @@ def test_no_text_and_no_lines():
         parsed("# nothing\n\n").require_lines()
 
 
+@pytest.fixture
+def limit():
+    """The limit of csv that a process begins with: it is one for all, and libraries lift it."""
+    before = csv.field_size_limit(131_072)
+    yield
+    csv.field_size_limit(before)
+
+
+@pytest.mark.usefixtures("limit")
 def test_a_cell_that_is_too_long_is_located():
     file = parsed("x\n" + "1" * 200_000 + "\n")
     with pytest.raises(InputFileError, match=r"a.csv, line 2: field larger than field limit"):

@@ -196,8 +196,8 @@ def test_names_are_shown_as_text():
         assert {row[0] for row in rows_of(page, number)} == set(NASTY)
 
 
-def test_a_page_may_run_its_own_script_and_nothing_else(funnel):
-    page = report_html(check=funnel)
+def test_a_page_may_run_its_own_script_and_nothing_else(pages):
+    page = pages["funnel"]
     (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     digest = b64encode(sha256(script.encode()).digest()).decode()
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
@@ -308,10 +308,8 @@ def test_numbers_are_shown_as_far_as_they_are_known():
     assert show_to(1234.5678, 0.02) == "1234.568"
 
 
-def test_the_texts_of_pictures_are_those_of_their_numbers():
-    check = normal_check()
-    page = report_html(check=check)
-    assert f"{show(check.khat)} with 8000." in page
+def test_the_texts_of_pictures_are_those_of_their_numbers(pages):
+    assert f"{show(normal_check().khat)} with 8000." in pages["good"]
     odd = calibration(50, tau=(1.0, 1.0))
     p = odd.probabilities.to_numpy()
     assert f"{(p < 0.5).sum()} in the lower half, {(p > 0.5).sum()} in the upper" in report_html(
@@ -362,15 +360,29 @@ def test_the_other_kind_is_refused(funnel):
         report_html(check=funnel, calibration=funnel)
 
 
-def test_writing_returns_the_path_and_replaces(tmp_path):
+@pytest.fixture
+def asked(monkeypatch):
+    """Of what a page was asked for: one word stands for it. Others write real ones."""
+    given = []
+    monkeypatch.setattr(
+        "vicheck.report.page.report_html", lambda **what: given.append(what) or "new"
+    )
+    return given
+
+
+def test_writing_returns_the_path_and_replaces(tmp_path, asked):
     path = tmp_path / "page.html"
     path.write_text("old")
-    assert normal_check().report(path) == path
-    assert "<!doctype html>" in path.read_text(encoding="utf-8")
-    assert calibration().report(str(path), check=normal_check()) == Path(path)
+    check, some = normal_check(), calibration()
+    assert check.report(path) == path
+    assert path.read_text(encoding="utf-8") == "new"
+    assert some.report(str(path), check=check) == Path(path)
+    given = [(each["check"], each["calibration"]) for each in asked]
+    assert given == [(check, None), (check, some)]
     assert [each.name for each in tmp_path.iterdir()] == ["page.html"]
 
 
+@pytest.mark.usefixtures("asked")
 def test_a_path_that_cannot_be_written_is_an_error_that_names_it(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"cannot write the report: .*nowhere"):
         normal_check().report(tmp_path / "nowhere" / "page.html")

@@ -4,11 +4,13 @@ If e is standard normal, a function r(e) is a sum of uncorrelated Hermite terms,
 are mean derivatives of r: e_i (a slope), e_i^2 - 1 (a wrong scale), e_i e_j (a correlation),
 e_i^3 - 3 e_i (skewness), e_i^4 - 6 e_i^2 + 3 (tails), and e_k (e_i^2 - 1), a scale times a location
 (a funnel). Mean derivatives are means of products of the draws with the slopes of r (Stein's
-identity), so d^2 coefficients need no regression, and no matrix of d rows: what a term predicts at
-one draw is a sum over the inner products with others. Coefficients of one half of the draws predict
-the log ratios of the other half; so noise in them predicts nothing. A regression on the few
-predictions says what each accounts for.
+identity), so d^2 coefficients need no regression. Of many coordinates they need no matrix of d rows
+either: what a term predicts at one draw is a sum over the inner products with others.
+Coefficients of one half of the draws predict the log ratios of the other half; so noise in them
+predicts nothing. A regression on the few predictions says what each accounts for.
 """
+
+# Over 400 lines: one expansion, whose products are had in two ways, by draws and by coordinates.
 
 from __future__ import annotations
 
@@ -215,6 +217,16 @@ def _slopes(e: Floats, ratios: Floats, slopes: Floats | None) -> _Slopes:
     )
 
 
+def _are_few(half: _Half) -> bool:
+    """Whether a matrix of all pairs of coordinates is cheaper than one of all pairs of draws."""
+    return 1 < half.e.shape[1] <= len(half.e) // 4
+
+
+def _squared(matrix: Floats, at: Floats) -> Floats:
+    """Return the value of a quadratic form in each row."""
+    return np.asarray(((at @ matrix) * at).sum(axis=1))
+
+
 def _by_pairs(half: _Half, at: Floats) -> tuple[Floats, Floats, Floats]:
     """Return what terms of two coordinates predict at other draws, shape ``(n,)`` or ``(d, n)``.
 
@@ -225,6 +237,12 @@ def _by_pairs(half: _Half, at: Floats) -> tuple[Floats, Floats, Floats]:
     own = half.second.mean(axis=0)
     own_scaling = (e * half.second).mean(axis=0)
     own_even = (squares * half.second).mean(axis=0)
+    if _are_few(half):
+        even = np.square(at) - 1.0
+        cross = _squared(e.T @ half.first / count, at) - np.square(at) @ own
+        scaling = (e.T @ half.second / count) @ even.T - own_scaling[:, None] * even.T
+        both = _squared(squares.T @ half.second / count, even) - np.square(even) @ own_even
+        return 0.5 * cross, 0.5 * at.T * scaling, 0.125 * both
     crosses, scalings, evens = [], [], []
     for start in range(0, len(at), _BLOCK):
         there = at[start : start + _BLOCK]
@@ -254,6 +272,11 @@ def _of_funnel(half: _Half, at: Floats, funnel: _Found) -> tuple[Floats, Floats,
         own = of_k @ half.second / count
         own[k] = 0.0
         triples -= 0.5 * at_k * (np.square(at) @ own)
+        if _are_few(half):
+            others = np.where(np.arange(e.shape[1]) == k, 0.0, at)
+            triples += 0.5 * at_k * _squared((e.T * of_k) @ half.first / count, others)
+    if _are_few(half):
+        return pairs, triples, evens
     for start in range(0, len(at), _BLOCK):
         some = slice(start, start + _BLOCK)
         inner, outer = e @ at[some].T, half.first @ at[some].T
@@ -342,12 +365,22 @@ def _part_of_cross(halves: list[_Half], funnel: _Found) -> float:
     one, two = halves
     scale = funnel.scales[0]
     keep = np.arange(one.e.shape[1]) != scale
-    inner = (one.e[:, keep] @ two.e[:, keep].T) * (one.first[:, keep] @ two.first[:, keep].T)
     sizes = len(one.e), len(two.e)
+    few = _are_few(one)
+    inner: Any = None
+    if not few:
+        inner = (one.e[:, keep] @ two.e[:, keep].T) * (one.first[:, keep] @ two.first[:, keep].T)
 
     def product(a: Floats, b: Floats) -> float:
         own = (a @ one.second[:, keep]) * (b @ two.second[:, keep])
-        return float(a @ inner @ b - own.sum()) / (sizes[0] * sizes[1])
+        if few:
+            of_a, of_b = (
+                (half.e[:, keep].T * by) @ half.first[:, keep] for half, by in ((one, a), (two, b))
+            )
+            whole = (of_a * of_b).sum()
+        else:
+            whole = a @ inner @ b
+        return float(whole - own.sum()) / (sizes[0] * sizes[1])
 
     ones, of_one, of_two = np.ones(sizes[0]), one.e[:, scale], two.e[:, scale]
     still, changing = product(ones, ones), product(of_one, of_two)
@@ -360,8 +393,12 @@ def _part_of_cross(halves: list[_Half], funnel: _Found) -> float:
 def _correlated(halves: list[_Half]) -> Floats:
     """Return the sum over j of the squared coefficients of e_i e_j, for each i, without bias."""
     one, two = halves
-    inner = one.e @ two.e.T / (len(one.e) * len(two.e))
-    total = (one.first * (inner @ two.first)).sum(axis=0)
+    if _are_few(one):
+        of_one, of_two = (half.e.T @ half.first / len(half.e) for half in halves)
+        total = (of_one * of_two).sum(axis=0)
+    else:
+        inner = one.e @ two.e.T / (len(one.e) * len(two.e))
+        total = (one.first * (inner @ two.first)).sum(axis=0)
     return np.asarray(total - one.second.mean(axis=0) * two.second.mean(axis=0))
 
 
