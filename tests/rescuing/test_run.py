@@ -371,6 +371,22 @@ def test_skewed_and_heavy_tailed_axes_are_bent():
     np.testing.assert_allclose(rescued.moments["sd"], expected, rtol=0.1)
 
 
+def test_parameters_far_away_and_narrow_need_no_other_scale():
+    """One at a million with an sd of a thousandth, one as far on the other side and wide."""
+    far, sds = np.array([1e6, -1e6, 1e3]), np.array([1e-3, 1e3, 1.0])
+
+    def plain(e):
+        return -0.5 * (e @ e + 0.8 * e[0] * e[1])
+
+    fits = [
+        vicheck.fit(vicheck.from_log_density(each, np.zeros(3)), num_starts=1)
+        for each in (plain, lambda x: plain((x - far) / sds))
+    ]
+    assert [each.status.name for each in fits] == ["CONVERGED", "CONVERGED"]
+    np.testing.assert_allclose((np.asarray(fits[1].q.mean) - far) / sds, 0.0, atol=1e-5)
+    np.testing.assert_allclose(np.asarray(fits[1].q.sd) / sds, fits[0].q.sd, rtol=1e-5)
+
+
 def test_gradients_are_counted_apart_from_densities(of_correlated):
     trail = of_correlated.trail
     assert (trail["gradients"] <= trail["evaluations"]).all()

@@ -55,6 +55,14 @@ def test_a_driver_is_the_first_axis_and_the_root_is_one_of_the_covariance():
     np.testing.assert_allclose(root[0, 1:], 0.0, atol=1e-12)
 
 
+def test_axes_stay_those_of_the_coordinates_where_widths_of_these_change():
+    x = draws()
+    root = axes_after(
+        np.array([2]), x, funnel(x, 2, np.array([0, 1, 4])), np.zeros(DIM), np.eye(DIM)
+    )
+    np.testing.assert_array_equal(np.sort(np.abs(root), axis=0)[-1], 1.0)
+
+
 def test_the_other_axes_lie_where_widths_change():
     """Widths of sum and difference of two coordinates change, in opposite directions."""
     x = draws()

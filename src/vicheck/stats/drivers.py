@@ -17,9 +17,11 @@ Ints = NDArray[np.intp]
 
 _LEAST_ERRORS = 4.0
 """Standard errors by which a change of curvature has to differ from zero to count."""
-_LEAST_PART = 0.1
+_LEAST_PART = 0.2
 """Of what the strongest driver does: what does less is none."""
 _MOST_DRIVERS = 8
+_MOSTLY = 0.9
+"""Part of all changes of curvature, squared, with which those on the diagonal are most of it."""
 _LARGEST = 5.0
 """A gradient differs by no more than so many units from that of the normal, so that no draw far out
 decides alone."""
@@ -62,19 +64,27 @@ def axes_after(
     """Return a root of the covariance whose first columns belong to the drivers.
 
     ``z = mean + root @ x`` with x of unit covariance; drivers depend on the first entries of x
-    only, in their order. The other columns are turned to where the curvature that changes with the
-    drivers is diagonal. Changes by several drivers are weighted unequally, so that the axes are
-    common to all of them if there are such.
+    only, in their order. Where the curvature that changes with the drivers is far from diagonal,
+    the other columns are turned to where it is. Changes by several drivers are weighted unequally,
+    so that the axes are common to all of them if there are such. Elsewhere the axes stay those of
+    the coordinates, which may each be skewed.
     """
     dim, count = len(mean), len(drivers)
     order = np.concatenate([drivers, np.setdiff1d(np.arange(dim), drivers)])
     ordered = np.linalg.cholesky(covariance[np.ix_(order, order)])
     x = np.linalg.solve(ordered, (z - mean)[:, order].T).T
-    away = np.clip(gradients[:, order] @ ordered + x, -_LARGEST, _LARGEST)
-    change = np.zeros((dim - count, dim - count))
+    others = x[:, count:]
+    away = np.clip(gradients[:, order] @ ordered + x, -_LARGEST, _LARGEST)[:, count:]
+    change, seen = np.zeros((2, dim - count, dim - count))
     for each in range(count):
-        one = (away[:, count:] * x[:, [each]]).T @ x[:, count:] / len(x)
+        along = away * x[:, [each]]
+        one = along.T @ others / len(x)
+        spread = np.square(along).T @ np.square(others) / len(x) - np.square(one)
+        certain = np.abs(one) > _LEAST_ERRORS * np.sqrt(np.maximum(spread, 0.0) / len(x))
+        seen += np.square(np.where(certain, one, 0.0))
         change += (1.0 + 0.37 * each) * (one + one.T)
+    if np.trace(seen) >= _MOSTLY * seen.sum():
+        change = np.diag(np.arange(dim - count, dtype=float))  # whose axes are the coordinates'
     turned = ordered.copy()
     turned[:, count:] = ordered[:, count:] @ np.linalg.eigh(change)[1]
     root = np.empty_like(turned)
