@@ -268,8 +268,8 @@ LADDER: tuple[Rung, ...] = (
     Rung("heavier-tails", frozenset(), _heavier_tails),
     Rung("adapt", frozenset(), _adapt),
     Rung("bend", frozenset({"heavy-tails", "skewness"}), _bend),
-    Rung("condition", frozenset(), _condition),
     Rung("mixture", frozenset(), _mix),
+    Rung("condition", frozenset(), _condition),
     Rung("flow", frozenset(), _flow),
 )
 """In the order in which they are tried where no cause says otherwise."""

@@ -17,7 +17,7 @@ Ints = NDArray[np.intp]
 
 _LEAST_ERRORS = 4.0
 """Standard errors by which a change of curvature has to differ from zero to count."""
-_LEAST_PART = 0.2
+_LEAST_PART = 0.1
 """Of what the strongest driver does: what does less is none."""
 _MOST_DRIVERS = 8
 _MOSTLY = 0.9
