@@ -52,7 +52,7 @@ ALLOWED = {
     },
     "rescuing": {
         "adapters", "checking", "draws", "errors", "evaluation", "model", "nuts", "quantities",
-        "results", "runtime", "stats", "vi",
+        "remedies", "results", "runtime", "stats", "vi",
     },
     "paper": {"__init__", "errors", "files", "judging", "plots", "results", "runtime", "stats"},
     "doctor": {"__init__", "adapters", "checking", "errors", "results", "runtime", "stats", "vi"},

@@ -17,7 +17,9 @@ from vicheck.rescuing import run as rescuing
 from vicheck.rescuing import sampling
 from vicheck.rescuing.candidate import NUM_SCREENED, Candidate, judged
 from vicheck.rescuing.ladder import LADDER, Rung, ordered
+from vicheck.rescuing.proposals import t_around
 from vicheck.runtime.tally import Tally, tallied
+from vicheck.vi.families.students import Students
 
 FEW = {"num_draws": 20_000}
 
@@ -216,6 +218,40 @@ def test_a_flow_needs_its_library_and_more_than_one_parameter(monkeypatch):
     )
 
 
+def hierarchy(dim=12):
+    """The last coordinate is the log width of all others: a funnel that is not deep."""
+
+    def log_density(x):
+        scale = dist.Normal(0.0, jnp.exp(x[-1]))
+        return dist.Normal(0.0, 0.5).log_prob(x[-1]) + scale.log_prob(x[:-1]).sum()
+
+    return vicheck.from_log_density(log_density, np.zeros(dim))
+
+
+@pytest.mark.slow
+def test_widths_that_follow_another_coordinate_are_learned():
+    rescued = vicheck.rescue(vicheck.fit(hierarchy()), remedies=["condition"], **FEW)
+    before, after = rescued.trail["khat_after"].iloc[[0, 1]]
+    assert before > 0.7
+    assert after < 0.4
+    assert rescued.succeeded
+    known = rescued.moments.loc["x[11]"]
+    assert known["mean"] == pytest.approx(0.0, abs=0.03)
+    assert known["sd"] == pytest.approx(0.5, rel=0.05)
+    # The variance of the others is the mean of exp(2 x[11]).
+    assert rescued.moments.loc["x[0]", "sd"] == pytest.approx(np.exp(0.25), rel=0.1)
+
+
+def test_conditions_need_drivers_and_a_few_parameters():
+    rung = next(rung for rung in LADDER if rung.name == "condition")
+    few, many = (SimpleNamespace(model=correlated(dim)) for dim in (2, 101))
+    assert rung.run(few) == "2 parameters are too few for some to depend on others"
+    assert "101 parameters are too many" in rung.run(many)
+    fit = vicheck.fit(correlated(4), family="full_rank")
+    patient = SimpleNamespace(model=fit.model, seed=0, candidate=Candidate(fit.model, fit.q, fit))
+    assert rung.run(patient) == "no coordinate changes the widths of others"
+
+
 def test_what_no_chain_has_seen_is_not_called_usable(monkeypatch):
     """Of two variables with correlation 0.5 the best q has khat 0.5, and the weights work."""
     model = vicheck.from_log_density(
@@ -250,6 +286,22 @@ def test_draws_of_a_fit_are_evaluated_once_where_chains_follow():
         found = judged(Candidate(fit.model, fit.q, fit), "", None, 4000, 0, chains_below=0.5)
     assert found.chains is not None
     assert tally.densities == 4000
+
+
+@pytest.mark.parametrize("chains_below", [np.inf, 0.7, -9.0])
+def test_draws_of_a_proposal_are_evaluated_once(chains_below):
+    model = correlated(2)
+    q = Students.made_of(**vars(t_around(np.zeros(2), np.eye(2))))
+    with tallied(Tally()) as tally:
+        found = judged(Candidate(model, q), "", None, 4000, 0, chains_below=chains_below)
+    assert (found.chains is not None) == (found.khat < chains_below)
+    screened = judged(Candidate(model, q), "", None, 4000, 0, chains_below=-9.0)
+    np.testing.assert_array_equal(found.log_p, screened.log_p)
+    assert tally.densities == 4000
+
+
+def test_moments_are_computed_once(of_correlated):
+    assert of_correlated.moments is of_correlated.moments
 
 
 def test_a_budget_of_zero_tries_nothing():
@@ -317,6 +369,22 @@ def test_skewed_and_heavy_tailed_axes_are_bent():
     assert rescued.fit.family == "bent"
     expected = [(5 / 3) ** 0.5] * 5 + [np.pi / 6**0.5] * 3
     np.testing.assert_allclose(rescued.moments["sd"], expected, rtol=0.1)
+
+
+def test_parameters_far_away_and_narrow_need_no_other_scale():
+    """One at a million with an sd of a thousandth, one as far on the other side and wide."""
+    far, sds = np.array([1e6, -1e6, 1e3]), np.array([1e-3, 1e3, 1.0])
+
+    def plain(e):
+        return -0.5 * (e @ e + 0.8 * e[0] * e[1])
+
+    fits = [
+        vicheck.fit(vicheck.from_log_density(each, np.zeros(3)), num_starts=1)
+        for each in (plain, lambda x: plain((x - far) / sds))
+    ]
+    assert [each.status.name for each in fits] == ["CONVERGED", "CONVERGED"]
+    np.testing.assert_allclose((np.asarray(fits[1].q.mean) - far) / sds, 0.0, atol=1e-5)
+    np.testing.assert_allclose(np.asarray(fits[1].q.sd) / sds, fits[0].q.sd, rtol=1e-5)
 
 
 def test_gradients_are_counted_apart_from_densities(of_correlated):

@@ -28,7 +28,7 @@ from vicheck.vi.families.abilities import HasMoments
 from vicheck.vi.families.family import Family
 from vicheck.vi.families.students import Students
 
-__all__ = ["Flow", "mapped_rows", "trained_flow"]
+__all__ = ["Flow", "trained_flow"]
 
 Floats = NDArray[np.float64]
 
@@ -163,18 +163,6 @@ def trained_flow(model: Model, loc: Floats, root: Floats, base: Students, seed: 
             count(gradients=_BLOCK * _DRAWS)
             state = _trained(now.program, flow, state, noise, now.data)
         return eqx.tree_at(lambda each: each.weights, flow, state.weights)
-
-
-def mapped_rows(flow: Flow, u: Floats) -> tuple[Floats, Floats]:
-    """Return what `Flow.mapped` does of each row of u."""
-    with double_precision():
-        z, log_det = _mapped(flow, u)
-        return np.asarray(z), np.asarray(log_det)
-
-
-@jax.jit
-def _mapped(flow: Flow, u: Any) -> tuple[jax.Array, jax.Array]:
-    return jax.vmap(flow.mapped)(u)
 
 
 class _State(NamedTuple):

@@ -34,11 +34,12 @@ def check_given(
     num_starts: int | None = 1,
     seed: int = 0,
     budget: float = np.inf,
+    chains_below: float = np.inf,
 ) -> Check:
     """Check draws that already exist.
 
     Where their model is known, modes that they do not reach are searched for, and short chains may
-    be run from them.
+    be run from them: both at length only where khat is below a cut-off, if there is one.
     """
     from vicheck.checking.chained import chains_of_draws
     from vicheck.checking.modes import search_beside, weights_allow
@@ -53,6 +54,8 @@ def check_given(
     with np.errstate(invalid="ignore"):
         log_ratios = draws.log_p - draws.log_q
     smoothed = judged_psis(log_ratios)
+    if chains_below < np.inf and not smoothed.khat < chains_below:
+        chains, num_starts = False, 1
     search, pooled, unsearched = search_beside(draws, num_starts, seed, weights_allow(smoothed))
     short, left_out = chains_of_draws(
         draws, values, names, quantities, smoothed, seed, budget, chains

@@ -26,6 +26,8 @@ __all__ = [
     "Rows",
     "evaluate_in_chunks",
     "log_densities",
+    "log_p_at",
+    "log_p_through",
     "one_ahead",
     "rows_in_chunks",
     "unconstrained",
@@ -233,6 +235,26 @@ def log_p_at(program: Program, z: Floats, data: Data) -> Floats:
 @compiled("log_density")
 def _log_p_at(program: Program, z: Any, data: Data) -> jax.Array:
     return jax.vmap(program.log_density, (0, None))(z, data)
+
+
+def log_p_through(program: Program, q: Any, u: Floats, data: Data) -> Floats:
+    """Return the log density of u, shape ``(n, d)``, where ``q.mapped`` makes a z of each row.
+
+    That of the z, and the log of by how much volumes grow on the way to it.
+    """
+    count(densities=len(u))
+    return _at_rows(
+        u, len(u), program.dim, lambda rows: _log_p_through(program, q, rows, data)[:, None]
+    )[:, 0]
+
+
+@compiled("log_density")
+def _log_p_through(program: Program, q: Any, u: Any, data: Data) -> jax.Array:
+    def at(one: jax.Array) -> jax.Array:
+        z, log_det = q.mapped(one)
+        return program.log_density(z, data) + log_det
+
+    return jax.vmap(at)(u)
 
 
 def unconstrained(program: Program, theta: Mapping[str, Any], data: Data) -> Floats:

@@ -118,8 +118,6 @@ def judged(
         return check_fit(candidate.fit, *asked, chains_below=chains_below)
     assert candidate.q is not None
     draws = Proposal(candidate.model, candidate.q, title).draws(num_draws, seed)
-    if chains_below < np.inf:
-        first = check_given(draws, quantities)
-        if not first.khat < chains_below:
-            return first
-    return check_given(draws, quantities, chains=chains, num_starts=None, seed=seed)
+    return check_given(
+        draws, quantities, chains=chains, num_starts=None, seed=seed, chains_below=chains_below
+    )

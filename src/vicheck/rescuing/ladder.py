@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from vicheck.errors import MissingExtraError, require_extra
 from vicheck.evaluation import unconstrained
 from vicheck.model import Model, double_precision
+from vicheck.remedies.situations import UNSETTLED
 from vicheck.rescuing.bending import MOST_BENT, bent
 from vicheck.rescuing.budget import Budget
 from vicheck.rescuing.candidate import Candidate
+from vicheck.rescuing.conditioning import FEWEST_CONDITIONED, conditioned
 from vicheck.rescuing.proposals import (
     MOST_PARAMETERS,
     heavier,
@@ -104,7 +106,7 @@ def _converge(patient: Patient) -> Candidate | str:
     known = patient.check.convergence
     if isinstance(patient.candidate.q, Students):
         return "a proposal built from draws has nothing to optimise"
-    if known is not None and known.solver == "deterministic" and not patient.findings & _UNSETTLED:
+    if known is not None and known.solver == "deterministic" and not patient.findings & UNSETTLED:
         return "the fit has converged"
     family = known.family if known is not None and known.family else "mean_field"
     options = {}
@@ -197,6 +199,16 @@ def _flow(patient: Patient) -> Candidate | str:
     return flowing(patient.candidate, *patient.place(), patient.seed)
 
 
+def _condition(patient: Patient) -> Candidate | str:
+    """Fit normals given the few coordinates on which the widths of others depend."""
+    dim = patient.model.dim
+    if dim > MOST_PARAMETERS:
+        return _too_many(dim)
+    if dim < FEWEST_CONDITIONED:
+        return f"{dim} parameters are too few for some to depend on others"
+    return conditioned(patient.candidate, patient.seed)
+
+
 def _cover_modes(patient: Patient) -> Candidate | str:
     """Put a part on each mode that the search has found, and adapt the parts."""
     fitted = patient.candidate.fit
@@ -225,12 +237,6 @@ def _balanced(steering: Steering, mixture: TMixture) -> TMixture:
         weights, _ = look.weights(max(50.0, 5.0 * steering.dim) * len(mixture.parts))
         mixture = refitted(mixture, look.z, weights)
     return mixture
-
-
-_UNSETTLED = frozenset(
-    {"gradient-not-zero", "gradient-undefined", "iterates-unsettled", "no-approximation",
-     "not-converged"}
-)  # fmt: skip
 
 
 def _fitted(patient: Patient, family: str, **options: object) -> Candidate:
@@ -263,6 +269,7 @@ LADDER: tuple[Rung, ...] = (
     Rung("adapt", frozenset(), _adapt),
     Rung("bend", frozenset({"heavy-tails", "skewness"}), _bend),
     Rung("mixture", frozenset(), _mix),
+    Rung("condition", frozenset(), _condition),
     Rung("flow", frozenset(), _flow),
 )
 """In the order in which they are tried where no cause says otherwise."""

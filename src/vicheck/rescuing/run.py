@@ -49,8 +49,9 @@ def rescue(
 
     Remedies are tried one after the other, beginning with those against what `Check.explain` has
     found: optimise further, a mixture with a component on each mode, partly centred coordinates
-    (NumPyro), a normal with correlations, a t or split t with heavier tails, moment matching, a
-    mixture of t distributions, and lastly NUTS. What a remedy has made by looking at draws is
+    (NumPyro), a normal with correlations, a t or split t with heavier tails, moment matching,
+    a mixture of t distributions, normals given the coordinates that their widths depend on, a
+    flow, and lastly NUTS. What a remedy has made by looking at draws is
     judged on fresh ones, with short chains and a search for modes, and kept if the verdict is
     better. The rescue ends when khat is below 0.5, chains agree, and every mean and sd can be
     used.

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vicheck.evaluation import log_p_at
+from vicheck.evaluation import log_p_at, log_p_through
 from vicheck.model import Model, double_precision
 from vicheck.results.psis import PsisResult
 from vicheck.stats.psis import psis_quietly
 from vicheck.stats.t_mixtures import TMixture
 
-__all__ = ["Look", "Steering"]
+__all__ = ["Look", "Steering", "Straightened"]
 
 Floats = NDArray[np.float64]
 
@@ -86,8 +87,22 @@ class Steering:
     def log_p(self, z: Floats) -> Floats:
         """Return log densities at the rows of z; minus infinity where they are no numbers."""
         with double_precision():
-            values = log_p_at(self._now.program, z, self._now.data)
+            values = self._log_p(z)
         return np.where(np.isnan(values), -np.inf, values)
+
+    def _log_p(self, z: Floats) -> Floats:
+        return log_p_at(self._now.program, z, self._now.data)
+
+
+class Straightened(Steering):
+    """The same in the coordinates of the noise that a map turns into z."""
+
+    def __init__(self, model: Model, q: Any, seed: int) -> None:
+        super().__init__(model, seed)
+        self._q = q
+
+    def _log_p(self, z: Floats) -> Floats:
+        return log_p_through(self._now.program, self._q, z, self._now.data)
 
 
 def _normalised(log_weights: Floats) -> Floats:

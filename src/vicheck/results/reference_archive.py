@@ -65,7 +65,7 @@ def reference_fields(description: ReferenceDescription, arrays: Arrays) -> dict[
     if any(len(each) != count for each in numbers.values()):
         raise ValueError("its quantities have no numbers each")
     if len(description.tail_ess) not in (0, count):
-        raise ValueError("its quantities have no numbers each")
+        raise ValueError("its quantities have no effective draws each in the tails")
     return numbers | {
         "tail_ess": description.tail_ess,
         "z": arrays["z"],

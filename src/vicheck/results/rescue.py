@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -100,7 +101,7 @@ class Rescue:
 
         return pd.DataFrame([vars(attempt) for attempt in self.attempts])
 
-    @property
+    @cached_property
     def moments(self) -> pd.DataFrame:
         """Mean, sd and Monte Carlo error of every quantity, from the source that may be used.
 
