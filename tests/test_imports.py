@@ -80,7 +80,7 @@ HANDED_OVER = {
     "results/check.py": {"checking", "judging", "report", "stats"},
     "results/check_outputs.py": {"checking", "report"},
     "results/explanation.py": {"report"},
-    "results/fit.py": {"vi"},
+    "results/fit.py": {"checking", "vi"},
     "results/linear_response.py": {"vi"},
     "results/rescue.py": {"report", "vi"},
     "results/rescue_archive.py": {"vi"},

@@ -142,6 +142,10 @@ class Program(Traced, abc.ABC):
         """Log likelihood of each observation, by the name of its site."""
         raise ModelError("this model has no likelihood of its own: it is a bare log density")
 
+    def factors(self, data: Data) -> tuple[str, ...]:
+        """Sites in `log_likelihood` of which it is not known whether they are observations."""
+        return ()
+
     def is_decreasing(self, name: str) -> bool:
         """Whether a parameter falls where its entry of z rises."""
         return False

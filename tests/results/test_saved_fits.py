@@ -73,8 +73,14 @@ def test_with_its_model_a_fit_is_as_before(fitted, path):
 
 @pytest.mark.parametrize(
     "use",
-    [vicheck.check, vicheck.rescue, Fit.linear_response, lambda fit: vicheck.fit(fit.model)],
-    ids=["check", "rescue", "linear_response", "fit"],
+    [
+        vicheck.check,
+        vicheck.rescue,
+        Fit.linear_response,
+        Fit.stack_modes,
+        lambda fit: vicheck.fit(fit.model),
+    ],
+    ids=["check", "rescue", "linear_response", "stack_modes", "fit"],
 )
 def test_what_needs_the_model_says_so(use, path):
     with pytest.raises(ModelError, match=r"loaded without it: .* vicheck\.load\(path, model"):

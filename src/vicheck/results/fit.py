@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vicheck.model import Model
     from vicheck.quantities import Spec
     from vicheck.results.linear_response import LinearResponse
+    from vicheck.results.stacking import Stacking
     from vicheck.vi.families.family import Family
 
 __all__ = ["Fit", "KeptDraws", "Optimum", "Solution"]
@@ -239,6 +240,57 @@ class Fit:
         from vicheck.vi.response.linear_response import linear_response
 
         return linear_response(self, quantities, num_draws=num_draws)
+
+    def stack_modes(
+        self,
+        log_likelihood: Callable[..., Any] | None = None,
+        *,
+        num_draws: int = 4000,
+        seed: Seed = 0,
+    ) -> Stacking:
+        """Weight the fit and the fits at other modes by how well they predict together.
+
+        Stacking (Yao, Vehtari and Gelman 2022) chooses the weights of a mixture of the modes that
+        maximise the log predictive density of observations, each given all others, by PSIS-LOO.
+        Where the model is wrong that can predict far better than the posterior, of which the
+        weights are not the masses: for these see `vicheck.rescue`.
+
+        Parameters
+        ----------
+        log_likelihood
+            A function in JAX of the parameters of one draw, a dictionary, with the data as an
+            optional second argument, that returns the log likelihood of each observation as a
+            vector. Models in NumPyro and PyMC have their own, an entry for each entry of an
+            observed site.
+        num_draws
+            Draws of q at each mode.
+        seed
+            An integer or a JAX key; the same seed gives the same weights.
+
+        Raises
+        ------
+        ModelError
+            When the model has no log likelihood of single observations and none was given.
+        ValueError
+            When ``log_likelihood`` returns no vector of at least two numbers, or NaN.
+
+        Examples
+        --------
+        >>> import jax.numpy as jnp
+        >>> from jax.scipy.stats import cauchy, norm
+        >>> y = jnp.concatenate([jnp.linspace(-9, -7, 8), jnp.linspace(7, 9, 7)])   # two places
+        >>> def log_likelihood(theta):                                    # a model of one
+        ...     return cauchy.logpdf(y, theta["x"][0])
+        >>> def log_density(x):
+        ...     return norm.logpdf(x[0], 0, 10) + log_likelihood({"x": x}).sum()
+        >>> fitted = vicheck.fit(vicheck.from_log_density(log_density, jnp.zeros(1)))
+        >>> stacked = fitted.stack_modes(log_likelihood)
+        >>> stacked.weights[["weight", "mass"]].round(2).to_numpy().tolist()
+        [[0.53, 0.99], [0.47, 0.01]]
+        """
+        from vicheck.checking.stacking import stack_modes
+
+        return stack_modes(self, log_likelihood, num_draws, seed)
 
     def save(self, path: str | Path, *, num_draws: int = 4000) -> None:
         """Write the fit to one file (``.npz``), which `vicheck.load` reads back.

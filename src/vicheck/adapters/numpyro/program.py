@@ -20,7 +20,7 @@ from vicheck.adapters.numpyro.dependencies import put, take
 from vicheck.adapters.numpyro.indices import require_indices
 from vicheck.adapters.numpyro.observed import Chosen, find_missing, find_numbers, find_wiring
 from vicheck.adapters.numpyro.parameters import find_parameters, unconstrained_shape
-from vicheck.adapters.numpyro.refusals import Refusal, Target
+from vicheck.adapters.numpyro.refusals import Refusal, Target, is_factor
 from vicheck.adapters.numpyro.traces import (
     CheckedWhereNeeded,
     ProperPriors,
@@ -175,6 +175,10 @@ class NumpyroProgram(Program):
             for name, site in sites.items()
             if site["type"] == "sample" and site["is_observed"]
         }
+
+    def factors(self, data: Data) -> tuple[str, ...]:
+        sites = self._sites_at_zero(data).items()
+        return tuple(name for name, site in sites if site["type"] == "sample" and is_factor(site))
 
     def is_decreasing(self, name: str) -> bool:
         return name in self.decreasing
