@@ -61,8 +61,7 @@ Posteriors beside the scoreboard, in none of the shares above, that show where t
   no more than how many starts found no other mode.
 - Two widths at one centre, in tens of dimensions: no draw of q is of the other width, nothing moves
   the means, and chains take long from one to the other. Here the level is not wrong, but right
-  means are refused; on the scoreboard the mixture in 50 dimensions has false assurances by Stan's
-  ADVI.
+  means are refused.
 - Few draws, as files of other programs have them: with 10,000 draws of models of three parameters
   the means may be used as with 100,000, but where p / q has a heavy tail single sds may not, and
   then the level is *unreliable* although most numbers are right."""

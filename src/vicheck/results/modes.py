@@ -16,6 +16,8 @@ NEGLIGIBLE = 12.0
 _WITHOUT_PULL = 7.0
 """Nats by which its mass, times its squared distance in sds, must be below 1 besides: far away
 even a mode that small would change an sd."""
+_WIDEST = np.log(1000.0)
+"""Log of how many times as wide as the highest a mode of unknown mass may be along each axis."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,8 +71,14 @@ class ModeSearch(Record):
 
     @property
     def is_negligible(self) -> NDArray[np.bool_]:
-        """Which modes hold too little to change anything, by Laplace's method."""
+        """Which modes hold too little to change anything.
+
+        By Laplace's method; where that does not apply, as in many dimensions, only if they are too
+        low to hold anything even where they are a thousand times as wide as the highest.
+        """
         log_shares = self.log_mass - _largest([*self.log_mass, self.most_reached])
+        most = self.log_p - np.max(self.log_p, initial=-np.inf) + _WIDEST * self.z.shape[1]
+        log_shares = np.where(np.isnan(self.log_mass), most, log_shares)
         pulls = log_shares + 2.0 * np.log(np.maximum(self.away, 1.0))
         return np.asarray((log_shares < -NEGLIGIBLE) & (pulls < -_WITHOUT_PULL))
 

@@ -9,6 +9,7 @@ import vicheck
 from vicheck.draws import Approximation
 from vicheck.model import double_precision
 from vicheck.paper import models
+from vicheck.results.modes import ModeSearch
 from vicheck.runtime.compiling import is_large
 from vicheck.vi.density import Density
 from vicheck.vi.families.mean_field import MeanField
@@ -149,6 +150,29 @@ def test_a_small_mode_is_negligible_only_if_it_is_near_enough_to_change_no_sd():
     assert near.away[1] == pytest.approx(12.0, abs=0.01)
     assert near.others_are_negligible  # the sd is 1.0002
     assert not far.others_are_negligible  # the sd is 1.018: for once it is looked at
+
+
+@pytest.mark.parametrize(
+    ("dim", "height", "negligible"),
+    [(1000, -6000.0, False), (1000, -21_000.0, True), (2, -20.0, False), (2, -40.0, True)],
+)
+def test_a_mode_of_unknown_mass_is_negligible_if_it_is_too_low_for_any_width(
+    dim, height, negligible
+):
+    """A thousand times as wide in 1000 dimensions is 6908 nats, in two 13.8."""
+    found = ModeSearch(
+        starts={"box": 48},
+        num_arrived=2,
+        num_evaluations=1000,
+        num_reached=1,
+        z=np.zeros((2, dim)),
+        log_p=np.array([-9739.0, -9739.0 + height]),
+        log_mass=np.full(2, np.nan),
+        counts=np.ones(2),
+        away=np.array([0.1, 9.0]),
+    )
+    assert found.others_are_negligible == negligible
+    assert not found.is_negligible[0]
 
 
 def test_a_narrow_mode_far_away_is_found_in_few_dimensions():
