@@ -42,6 +42,10 @@ def test_the_richest_family_has_none_that_is_richer():
         (1, 1000, 1),  # one dataset
         (3, 1000, 1),  # few: each a chunk of its own
         (16, 1000, 4),  # at least four chunks
+        (49, 1000, 13),
+        (50, 1000, 50),  # from here on at least 50 in a chunk, which are fitted in one loop
+        (100, 1000, 50),
+        (170, 1000, 57),
         (1000, 1000, 250),  # four chunks
         (10_000, 1000, 250),  # at most 256 datasets each, in chunks of nearly equal size
         (1000, 100_000, 6),  # many draws: bounded by memory

@@ -42,6 +42,9 @@ _LEAST_CHUNKS, _FEW_CHUNKS = 8, 4
 """A run is cut into this many chunks at least, so that many cores have something to do; into the
 few if its model is small and vicheck fits all datasets of a chunk together: there a round takes the
 interpreter as long as the density."""
+_FEWEST_TOGETHER = 50
+"""Datasets of a small model in a chunk, if there are as many: fewer are not fitted in the compiled
+loop, and 100 in four chunks take four times as long as in two."""
 _SMALL = 2**8
 """A model is small if z and the data together have fewer numbers."""
 _ROOM = 512
@@ -167,6 +170,7 @@ def choose_chunk_size(
     width = num_draws * (model.dim + drawn + 1) + _ROOM * model.dim
     most = max(1, min(_LONGEST_CHUNK, _CHUNK_BYTES // (8 * width)))
     small = in_batches and size_of(model.program, model.data) < _SMALL
-    least = _FEW_CHUNKS if small else _LEAST_CHUNKS
+    enough = num_datasets // _FEWEST_TOGETHER or _FEW_CHUNKS
+    least = min(_FEW_CHUNKS, enough) if small else _LEAST_CHUNKS
     num_chunks = max(-(-num_datasets // most), min(least, num_datasets))
     return -(-num_datasets // num_chunks)
