@@ -14,7 +14,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 from rescue import number, rescued
-from truth.problems.posteriordb import stan_problems
+from truth.problems.posteriordb import BY_STAN, stan_problems
 
 import vicheck
 
@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("checkout", type=Path)
     parser.add_argument("names", nargs="*", help="of posteriors; all by default")
     options = parser.parse_args()
-    listed = {each.name.removeprefix("Stan: "): each for each in stan_problems(options.checkout)}
+    listed = {each.name.removeprefix(BY_STAN): each for each in stan_problems(options.checkout)}
     rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name in options.names or listed:
         rows[name] = rescued(listed[name]) | {"version": vicheck.__version__}

@@ -13,6 +13,7 @@ import vicheck
 from truth.page import LABELS, as_markdown
 from truth.picture import write_picture
 from truth.problem import LIMIT
+from truth.problems.posteriordb import BY_STAN
 from truth.run import ROOT, Sources, code_digest, run_all
 from truth.scores import summarise
 
@@ -25,6 +26,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="truth", description=__doc__)
     parser.add_argument("problems", nargs="*", help="by name; all unless given, and then no page")
     parser.add_argument("--limits", action="store_true", help="known limits alone, on the page")
+    parser.add_argument(
+        "--fresh",
+        action="store_true",
+        help="on the page: Stan's posteriors (--posteriordb) that are not on the scoreboard",
+    )
     parser.add_argument(
         "--partly", action="store_true", help="put the named problems on the page as rerun since"
     )
@@ -46,7 +52,10 @@ def main() -> None:
     if unknown:
         parser.error(f"there is no problem {unknown[0]!r}; there are: {', '.join(problems)}")
     limits = [name for name, problem in problems.items() if LIMIT in problem.tags]
-    chosen = options.problems or (limits if options.limits else None)
+    fresh = [name for name in problems if name.removeprefix(BY_STAN) not in problems]
+    if options.fresh and not fresh:
+        parser.error("--fresh needs --posteriordb, a full checkout")
+    chosen = options.problems or (limits if options.limits else fresh if options.fresh else None)
     records = run_all(options.records, sources, chosen, options.workers)
     beside = [record for record in records if LIMIT in record["tags"]]
     counted = [record for record in records if LIMIT not in record["tags"]]
@@ -55,7 +64,10 @@ def main() -> None:
         print(as_markdown({"now": summarise(records) | when}))
         return
     results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    whole = counted and not options.partly
+    if options.fresh:
+        results["fresh"] = summarise(counted) | when
+        results["fresh"].pop("points")
+    whole = counted and not options.partly and not options.fresh
     if beside:
         results["limits"] = {"by_problem": summarise(beside)["by_problem"]} | when
     if options.partly:

@@ -22,6 +22,8 @@ from truth.problem import MULTIMODAL, Moments, Problem, Truth
 from vicheck.model import Model
 
 KIND = "posteriordb"
+BY_STAN = "Stan: "
+"""Before the names of those by their Stan programs."""
 NUM_DRAWS = 10_000
 """Of the reference, as good as independent."""
 SLOW = frozenset({"hudson_lynx_hare-lotka_volterra", "one_comp_mm_elim_abs-one_comp_mm_elim_abs"})
@@ -91,7 +93,7 @@ def _in_stan(database: Path, described: dict[str, Any], draws: Path) -> Problem:
         return Truth(moments, "reference draws", num_draws=len(next(iter(columns.values()))))
 
     return Problem(
-        f"Stan: {described['name']}",
+        f"{BY_STAN}{described['name']}",
         "posteriordb by Stan",
         truth,
         lambda: vicheck.from_stan(program, zipped_json(data)),
