@@ -60,7 +60,7 @@ def main() -> None:
     beside = [record for record in records if LIMIT in record["tags"]]
     counted = [record for record in records if LIMIT not in record["tags"]]
     when = {"made": made(options.note)}
-    if options.problems and not options.partly:
+    if options.problems and not options.partly and not options.fresh:
         print(as_markdown({"now": summarise(records) | when}))
         return
     results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
