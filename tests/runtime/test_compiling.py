@@ -347,7 +347,7 @@ def test_what_is_compiled_ahead_is_zero_until_it_is_called_again():
 def test_what_fails_to_compile_ahead_fails_where_it_is_called(monkeypatch):
     model = vicheck.from_log_density(lambda z: -jnp.sum((z - 0.875) ** 2), jnp.zeros(2))
     monkeypatch.setattr(compiling, "_in_one_piece_if_possible", lambda lowered: 1 / 0)
-    monkeypatch.setattr(compiling._Traced, "in_one_piece", True)
+    monkeypatch.setattr(compiling._Uncompiled, "in_one_piece", True)
     with ahead():
         assert model.log_density(np.ones(2)) == 0.0
     with pytest.raises(ZeroDivisionError):
