@@ -242,6 +242,29 @@ def test_widths_that_follow_another_coordinate_are_learned():
     assert rescued.moments.loc["x[0]", "sd"] == pytest.approx(np.exp(0.25), rel=0.1)
 
 
+@pytest.mark.slow
+def test_the_centred_eight_schools_are_rescued_where_nothing_can_be_reparametrised():
+    """As a bare density, as a model of Stan is one; the exact mean and sd of tau are 3.60, 3.20."""
+    known = vicheck.from_numpyro(eight_schools_centred, **EIGHT_SCHOOLS)
+    place = list(known.coordinates).index("tau")
+
+    def log_density(z):
+        return known.program.log_density(z, known.data)
+
+    def tau(theta):
+        return jnp.exp(theta["x"][place])
+
+    model = vicheck.from_log_density(log_density, np.zeros(10))
+    rescued = vicheck.rescue(vicheck.fit(model), quantities={"tau": tau}, seed=3)
+    assert rescued.succeeded
+    assert rescued.remedies == ("condition",)
+    assert rescued.check.khat < 0.5
+    assert rescued.check.psis.ess > 0.6 * len(rescued.check.psis.log_weights)
+    moments = rescued.moments.loc["tau"]
+    assert moments["mean"] == pytest.approx(3.60, abs=0.1)
+    assert moments["sd"] == pytest.approx(3.20, rel=0.05)
+
+
 def test_conditions_need_drivers_and_a_few_parameters():
     rung = next(rung for rung in LADDER if rung.name == "condition")
     few, many = (SimpleNamespace(model=correlated(dim)) for dim in (2, 101))

@@ -1,9 +1,9 @@
-"""The coordinates by which widths of others change are found, and axes for these others."""
+"""The coordinates by which widths of others change are found."""
 
 import numpy as np
 import pytest
 
-from vicheck.stats.drivers import axes_after, find_drivers
+from vicheck.stats.drivers import find_drivers
 
 DIM = 6
 MEAN = np.arange(DIM) / 10.0
@@ -43,37 +43,15 @@ def test_a_normal_has_no_drivers():
     assert len(find_drivers(MEAN + x, -x, MEAN, np.eye(DIM))) == 0
 
 
-def test_a_driver_is_the_first_axis_and_the_root_is_one_of_the_covariance():
+def test_steps_that_change_the_curvature_along_their_scale_alone_are_no_drivers():
+    """A walk whose steps are multiplied by the first coordinate: given that one it is normal."""
     x = draws()
-    lower = np.tril(np.random.default_rng(1).normal(size=(DIM, DIM)), -1) + np.eye(DIM)
-    covariance = lower @ lower.T
-    z = MEAN + x @ lower.T
-    gradients = np.linalg.solve(lower.T, funnel(x, 0, np.array([2, 3])).T).T
-    root = axes_after(np.array([0]), z, gradients, MEAN, covariance)
-    np.testing.assert_allclose(root @ root.T, covariance, atol=1e-12)
-    # The driver moves along the first axis alone.
-    np.testing.assert_allclose(root[0, 1:], 0.0, atol=1e-12)
-
-
-def test_axes_stay_those_of_the_coordinates_where_widths_of_these_change():
-    x = draws()
-    root = axes_after(
-        np.array([2]), x, funnel(x, 2, np.array([0, 1, 4])), np.zeros(DIM), np.eye(DIM)
-    )
-    np.testing.assert_array_equal(np.sort(np.abs(root), axis=0)[-1], 1.0)
-
-
-def test_the_other_axes_lie_where_widths_change():
-    """Widths of sum and difference of two coordinates change, in opposite directions."""
-    x = draws()
-    turn = np.eye(DIM)
-    turn[1:3, 1:3] = np.array([[1.0, 1.0], [-1.0, 1.0]]) / 2**0.5
-    y = x @ turn
-    slopes = -y.copy()
-    for axis, rate in ((1, 0.3), (2, -0.3)):
-        shrunk = np.exp(-2.0 * rate * y[:, 0])
-        slopes[:, axis] = -y[:, axis] * shrunk
-    root = axes_after(np.array([0]), x, slopes @ turn.T, np.zeros(DIM), np.eye(DIM))
-    # All other axes are alike, so that only these two are determined, as first and last.
-    for axis in (root[:, 1], root[:, -1]):
-        assert np.abs(axis @ turn[:, 1:3]).max() > 0.99
+    scale, steps = 1.0 + 0.3 * x[:, [0]], x[:, 1:]
+    residuals = scale * steps - 0.5
+    gradients = -x.copy()
+    gradients[:, 0] -= 0.3 * (residuals * steps).sum(axis=1)
+    gradients[:, 1:] -= residuals * scale
+    precision = np.diag([1.5, *[2.0] * (DIM - 1)])
+    found = find_drivers(x, gradients, np.zeros(DIM), np.linalg.inv(precision))
+    assert found[0] == 0
+    assert len(found) == 1

@@ -1,39 +1,66 @@
-"""Normals given the few coordinates that the widths of others depend on, with heavier tails."""
+"""Normals of most coordinates given the few that their widths depend on, with heavier tails.
+
+What integrated nested Laplace approximations do on a grid (Rue, Martino and Chopin 2009) is done at
+scattered places of the few, the *drivers*, and made a proposal for importance sampling.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import chi2, norm, qmc
 
 from vicheck.model import double_precision
 from vicheck.rescuing.candidate import Candidate
 from vicheck.rescuing.proposals import num_steering
-from vicheck.rescuing.steering import Straightened
-from vicheck.stats.drivers import axes_after, find_drivers
+from vicheck.rescuing.steering import Look, Straightened
+from vicheck.stats.drivers import find_drivers
 from vicheck.stats.renyi import log_mean_power
-from vicheck.stats.t_mixtures import TMixture, single_t
-from vicheck.vi.conditioning import trained_shape
+from vicheck.stats.split_t import split_t
+from vicheck.stats.t_mixtures import TMixture, single_t, weighted_moments
+from vicheck.vi.conditioning import Normals, normals_given
 from vicheck.vi.density import Density
-from vicheck.vi.families.conditional import Conditional
+from vicheck.vi.families.conditional import Conditional, as_numbers, mean_and_root
 from vicheck.vi.families.moments import covariance_of, mean_of
 from vicheck.vi.fitting import fit
+from vicheck.vi.interpolation import Interpolation
 
 __all__ = ["FEWEST_CONDITIONED", "conditioned"]
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
 
 FEWEST_CONDITIONED = 3
 """Parameters from which on there are drivers and others."""
 _DRAWS = 4096
 """With gradients, in which drivers are sought."""
-_ORDER = 3.0
-"""Of the divergence by which tails are chosen, as by `proposals.heavier`."""
-_OF_DRIVERS = tuple(
-    (df, stretch) for df in (3.0, 5.0, 10.0, 30.0) for stretch in (0.9, 1.0, 1.2, 1.5, 2.0, 2.5)
-)
-_WIDEST_OF_DRIVERS = (3.0, 2.0)
+_PLACES = 6
+"""Of the drivers, in each round, for each of them and once more."""
+_ROUNDS, _LEAST_ROUNDS = 12, 3
+_ERROR = 0.05
+"""Nats by which normals may differ from what others near them foretell, in the mean."""
+_BEYOND = 1e-3
+"""Part of the drivers' density that may lie farther out than all places."""
+_LOOKED_AT = 6000
+"""Draws of the drivers, which cost no density, from which their mean and covariance are taken."""
+_POOL, _SAME = 1500, 0.05
+"""Draws from which places are taken, and sds from others below which there is no need of one."""
+_FLATTENED = 0.5
+"""Power of the drivers' density by which places are strewn: farther out than the posterior."""
+_LOWEST = 7.0
+"""Nats below the highest draw at which there are no more places."""
+_WIDE = (5.0, 1.5)
+_ORDER = 5.0
+"""Of the divergence by which tails are chosen: higher than by `proposals.heavier`, because wider
+tails cost little where the middle fits, and a neck that q misses has little mass and large ratios.
+"""
+_SIDES = ("ups", "downs")
+_MIDDLE = (30.0, 1.0)
+"""df and stretch from which others are chosen."""
+_OF_DRIVERS, _DFS_OF_DRIVERS = (1.0, 1.2, 1.5, 2.0, 2.5), (3.0, 5.0, 10.0, 30.0)
+_WIDEST_OF_DRIVERS = (3.0, 1.5)
 _DFS = (10.0, 30.0, 100.0)
 _LOSSES = (0.0, 0.2, 0.5, 1.0, 1.5)
 """Stretches by what they cost: a normal of d axes that is wider by a factor of
@@ -41,7 +68,7 @@ _LOSSES = (0.0, 0.2, 0.5, 1.0, 1.5)
 
 
 def conditioned(candidate: Candidate, seed: int) -> Candidate | str:
-    """Find drivers, train what others do given these, and choose the tails of both.
+    """Find drivers, normals of all others given these, and the tails of both.
 
     It begins with a normal with correlations, in the coordinates of the candidate: mean and
     covariance of weighted draws are too uncertain in many dimensions.
@@ -49,70 +76,206 @@ def conditioned(candidate: Candidate, seed: int) -> Candidate | str:
     model, normal = candidate.model, candidate.fit
     if normal is None or normal.family != "full_rank":
         normal = fit(model, family="full_rank", num_starts=1, seed=seed)
+    rng = np.random.default_rng((seed, 19))
     with double_precision():
         mean, covariance = np.asarray(mean_of(normal.q)), np.asarray(covariance_of(normal.q))
-    half = np.random.default_rng((seed, 19)).standard_normal((_DRAWS // 2, model.dim))
-    z = mean + np.concatenate([half, -half]) @ np.linalg.cholesky(covariance).T
-    density = Density(model.program, model.data, {})
-    gradients = density(np.zeros(1, np.intp), z[None])[1][0]
-    finite = np.isfinite(gradients).all(axis=1)
-    seen = z[finite], gradients[finite], mean, covariance
-    drivers = find_drivers(*seen)
-    if not len(drivers):
-        return "no coordinate changes the widths of others"
-    root = axes_after(drivers, *seen)
-    shape = trained_shape(model, mean, root, len(drivers), seed)
-    unit = _Noise.of(len(drivers), model.dim, (30.0, 1.0), (100.0, 1.0))
-    q = Conditional.around(mean, root, shape, unit.first, unit.rest)
-    noise = _chosen(Straightened(model, q, seed), len(drivers))
-    q = q.over(noise.first, noise.rest)
+        density = Density(model.program, model.data, {})
+        drivers = _drivers(density, mean, covariance, rng)
+        if not len(drivers):
+            return "no coordinate changes the widths of others"
+        try:
+            known, loc, scale = _explored(density, drivers, mean, covariance, rng)
+        except np.linalg.LinAlgError:
+            return "given the coordinates that widths depend on, the others are not nearly normal"
+    surrogate = _Surrogate(known, loc, scale)
+    split = split_t(surrogate.log_p, _t(len(drivers), *_MIDDLE))
+    rest = _t(model.dim - len(drivers), *_MIDDLE)
+    q = Conditional.of(drivers, loc, scale, surrogate.others(), split, rest)
+    q = q.over(*_chosen(Straightened(model, q, seed), split))
     return Candidate(model, q, None, candidate.code, candidate.adapted)
 
 
-@dataclass(frozen=True, eq=False)
-class _Noise:
-    """Two independent t: of the drivers, and of all others."""
-
-    first: TMixture
-    rest: TMixture
-
-    @classmethod
-    def of(
-        cls, drivers: int, dim: int, first: tuple[float, float], rest: tuple[float, float]
-    ) -> _Noise:
-        """Return those with a df and a stretch each."""
-        return cls(_t(drivers, *first), _t(dim - drivers, *rest))
-
-    def draw(self, rng: np.random.Generator, num_draws: int) -> Floats:
-        return np.concatenate([each.draw(rng, num_draws) for each in (self.first, self.rest)], 1)
-
-    def log_density(self, u: Floats) -> Floats:
-        first, rest = np.split(u, [self.first.dim], axis=1)
-        return self.first.log_density(first) + self.rest.log_density(rest)
+def _drivers(density: Density, mean: Floats, covariance: Floats, rng: np.random.Generator) -> Ints:
+    half = rng.standard_normal((_DRAWS // 2, len(mean)))
+    z = mean + np.concatenate([half, -half]) @ np.linalg.cholesky(covariance).T
+    gradients = density(np.zeros(1, np.intp), z[None])[1][0]
+    finite = np.isfinite(gradients).all(axis=1)
+    return find_drivers(z[finite], gradients[finite], mean, covariance)
 
 
-def _chosen(steering: Straightened, drivers: int) -> _Noise:
-    """Choose df and stretch of drivers and others, so that no ratio is large.
+def _explored(
+    density: Density, drivers: Ints, mean: Floats, covariance: Floats, rng: np.random.Generator
+) -> tuple[Normals, Floats, Floats]:
+    """Return normals of the others at enough places, and location and scale of the drivers.
+
+    Places are added where the drivers' density is not negligible, far from those there are, until
+    what is found at new ones is what had been foretold.
+    """
+    others = np.setdiff1d(np.arange(len(mean)), drivers)
+    loc = mean[drivers]
+    scale: Floats = np.asarray(np.linalg.cholesky(covariance[np.ix_(drivers, drivers)]))
+    places = loc + _strewn(len(drivers), rng) @ scale.T
+    follow = np.linalg.solve(scale @ scale.T, covariance[np.ix_(drivers, others)])
+    root = np.linalg.cholesky(np.linalg.inv(covariance)[np.ix_(others, others)])
+    means = mean[others] + (places - loc) @ follow
+    roots = np.tile(root, (len(places), 1, 1))
+    known: Normals | None = None
+    for number in range(_ROUNDS):
+        new, found = normals_given(density, drivers, places, means, roots)
+        apart = np.inf
+        if known is not None and found.any():
+            apart = _apart(new, means[found], roots[found])
+        known = new if known is None else known.beside(new)
+        surrogate = _Surrogate(known, loc, scale)
+        look = surrogate.look(rng)
+        enough = apart < _ERROR and surrogate.beyond(look) < _BEYOND
+        if number + 1 == _ROUNDS or (number + 1 >= _LEAST_ROUNDS and enough):
+            break
+        x = look.z[_far_apart(look, surrogate.x_of(known.drivers), rng)]
+        if not len(x):
+            break
+        places = loc + x @ scale.T
+        means, roots, _ = surrogate.foretold(x)
+        loc, scale = _moved(look, loc, scale)
+    assert known is not None
+    return known, *_moved(look, loc, scale)
+
+
+class _Surrogate:
+    """What normals at some places foretell elsewhere, where drivers are ``loc + scale @ x``.
+
+    Its `log_p` is the log density of the drivers, all others integrated out.
+    """
+
+    def __init__(self, known: Normals, loc: Floats, scale: Floats) -> None:
+        self.loc, self.scale = loc, scale
+        self._known = known
+        x = self.x_of(known.drivers)
+        above = known.log_masses + 0.5 * np.square(x).sum(axis=1)
+        self._above = Interpolation.through(x, above[:, None])
+
+    def x_of(self, drivers: Floats) -> Floats:
+        return np.asarray(np.linalg.solve(self.scale, (drivers - self.loc).T).T)
+
+    def others(self) -> Interpolation:
+        """Return means and roots of the others, by x."""
+        known = self._known
+        return Interpolation.through(self.x_of(known.drivers), as_numbers(known.means, known.roots))
+
+    def foretold(self, x: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return means and roots of the others, and the log determinants of the roots."""
+        return mean_and_root(self.others().at(x), self._known.means.shape[1], np)
+
+    def log_p(self, x: Floats) -> Floats:
+        # What it lacks to a normal is interpolated: beyond all places it falls as a normal does.
+        return np.asarray(self._above.at(x)[:, 0] - 0.5 * np.square(x).sum(axis=1))
+
+    def beyond(self, look: Look) -> float:
+        """Return what part of the drivers' density lies farther out than all places."""
+        weights, _ = look.weights(1.0)
+        return float(weights[np.linalg.norm(look.z, axis=1) > self._above.reach].sum())
+
+    def look(self, rng: np.random.Generator) -> Look:
+        """Draw from a t that is wider than the drivers' density, as far as it is known."""
+        wide = _t(len(self.loc), *_WIDE)
+        x = wide.draw(rng, _LOOKED_AT)
+        return Look(x, self.log_p(x), wide.log_density(x))
+
+
+def _strewn(dim: int, rng: np.random.Generator) -> Floats:
+    """Return the first places, in sds from the middle, which is one of them."""
+    count = _PLACES * (dim + 1)
+    if dim == 1:
+        return np.linspace(-3.0, 3.0, count)[:, None]
+    uniform = qmc.Sobol(dim + 1, rng=rng).random_base2(count.bit_length())[:count]
+    directions = norm.ppf(uniform[:, :dim])
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    places = directions * np.sqrt(1.5 + chi2.ppf(uniform[:, dim:], dim))
+    places[0] = 0.0
+    return np.asarray(places)
+
+
+def _apart(found: Normals, means: Floats, roots: Floats) -> float:
+    """Return how far normals are from those that were foretold: KL(found, foretold).
+
+    The mean over places, weighted by the density there.
+    """
+    turned = np.linalg.solve(found.roots, roots)  # whose squares add up to the trace
+    off = np.einsum("nij,ni->nj", roots, found.means - means)
+    volumes = [np.log(np.einsum("nii->ni", each)).sum(axis=1) for each in (found.roots, roots)]
+    apart = np.square(turned).sum(axis=(1, 2)) + np.square(off).sum(axis=1) - means.shape[1]
+    weights = np.exp(found.log_masses - found.log_masses.max())
+    return float(np.average(0.5 * apart + volumes[0] - volumes[1], weights=weights))
+
+
+def _moved(look: Look, loc: Floats, scale: Floats) -> tuple[Floats, Floats]:
+    """Return location and scale of the drivers by draws with weights."""
+    weights, _ = look.weights(50.0)
+    mean, covariance = weighted_moments(look.z, weights)
+    return loc + scale @ mean, scale @ np.linalg.cholesky(covariance)
+
+
+def _far_apart(look: Look, known: Floats, rng: np.random.Generator) -> Ints:
+    """Return draws that are far from places that are known, and from each other."""
+    near = look.log_p - look.log_p.max() > -_LOWEST
+    flattened = np.where(near, _FLATTENED * look.log_p - look.log_q, -np.inf)
+    chances = np.exp(flattened - flattened.max())
+    pool = rng.choice(len(chances), _POOL, p=chances / chances.sum())
+    x, chosen = look.z[pool], []
+    distance = np.linalg.norm(x[:, None] - known, axis=2).min(axis=1)
+    for _ in range(_PLACES * (known.shape[1] + 1)):
+        if distance.max() < _SAME:
+            break
+        chosen.append(int(distance.argmax()))
+        distance = np.minimum(distance, np.linalg.norm(x - x[chosen[-1]], axis=1))
+    return np.asarray(pool[np.array(chosen, np.intp)])
+
+
+def _chosen(steering: Straightened, split: TMixture) -> tuple[TMixture, TMixture]:
+    """Choose df and stretch of drivers and others, each split along its axes or not.
 
     As `proposals.heavier`, but for two blocks: where a driver has a heavy tail, only it is given
     one, because one t for many axes pays for it in all of them. The draws that serve all choices
     are not so wide that in many dimensions none of them would count.
     """
-    dim = steering.dim
-    stretches = np.sqrt(1.0 + np.array(_LOSSES) * np.sqrt(6.0 / (dim - drivers)))
-    of_rest = [(df, float(stretch)) for df in _DFS for stretch in stretches]
-    wide = _Noise.of(drivers, dim, _WIDEST_OF_DRIVERS, (_DFS[0], float(stretches[2])))
-    u = wide.draw(steering.rng, 2 * num_steering(dim))
-    log_p, log_wide = steering.log_p(u), wide.log_density(u)
-    first, rest = np.split(u, [drivers], axis=1)
-    log_first = {each: _t(drivers, *each).log_density(first) for each in _OF_DRIVERS}
-    log_rest = {each: _t(dim - drivers, *each).log_density(rest) for each in of_rest}
+    drivers, rest = split.dim, steering.dim - split.dim
+    around = split_t(steering.log_p, _t(steering.dim, *_MIDDLE))
+    of_others = TMixture(
+        **(vars(_t(rest, *_MIDDLE)) | {side: getattr(around, side)[:, drivers:] for side in _SIDES})
+    )
+    stretches = [float(np.sqrt(1.0 + loss * np.sqrt(6.0 / rest))) for loss in _LOSSES]
+    firsts = _choices((_t(drivers, *_MIDDLE), split), _DFS_OF_DRIVERS, _OF_DRIVERS)
+    rests = _choices((_t(rest, *_MIDDLE), of_others), _DFS, stretches)
+    log_powers = []
+    for shape in (_t(rest, *_MIDDLE), of_others):
+        wide = _widened(split, *_WIDEST_OF_DRIVERS), _widened(shape, _DFS[0], stretches[2])
+        number = num_steering(steering.dim)
+        x, u = (each.draw(steering.rng, number) for each in wide)
+        log_p = steering.log_p(np.concatenate([x, u], axis=1))
+        log_wide = wide[0].log_density(x) + wide[1].log_density(u)
+        of_first = [each.log_density(x) for each in firsts]
+        of_rest = [each.log_density(u) for each in rests]
+        log_powers.append(
+            [
+                [log_mean_power(log_p, one + other, log_wide, _ORDER) for other in of_rest]
+                for one in of_first
+            ]
+        )
+    worst = np.max(log_powers, axis=0)
+    first, other = np.unravel_index(worst.argmin(), worst.shape)
+    return firsts[first], rests[other]
 
-    def power(one: tuple[float, float], other: tuple[float, float]) -> float:
-        return log_mean_power(log_p, log_first[one] + log_rest[other], log_wide, _ORDER)
 
-    choices = [(one, other) for one in _OF_DRIVERS for other in of_rest]
-    return _Noise.of(drivers, dim, *min(choices, key=lambda choice: power(*choice)))
+def _choices(
+    shapes: Sequence[TMixture], dfs: Sequence[float], stretches: Sequence[float]
+) -> list[TMixture]:
+    return [_widened(shape, df, stretch) for shape in shapes for df in dfs for stretch in stretches]
+
+
+def _widened(around: TMixture, df: float, stretch: float) -> TMixture:
+    return TMixture(
+        **(vars(around) | {"roots": stretch * around.roots, "dfs": np.full_like(around.dfs, df)})
+    )
 
 
 def _t(dim: int, df: float, stretch: float) -> TMixture:

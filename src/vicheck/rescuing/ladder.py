@@ -200,7 +200,7 @@ def _flow(patient: Patient) -> Candidate | str:
 
 
 def _condition(patient: Patient) -> Candidate | str:
-    """Fit normals given the few coordinates on which the widths of others depend."""
+    """Find normals of most coordinates given the few on which their widths depend."""
     dim = patient.model.dim
     if dim > MOST_PARAMETERS:
         return _too_many(dim)
@@ -265,11 +265,11 @@ LADDER: tuple[Rung, ...] = (
     Rung("cover-modes", frozenset({"mode"}), _cover_modes),
     Rung("reparametrise", frozenset({"funnel"}), _reparametrise),
     Rung("richer-family", frozenset({"correlation", "scale"}), _richer_family),
+    Rung("condition", frozenset({"funnel"}), _condition),
     Rung("heavier-tails", frozenset(), _heavier_tails),
     Rung("adapt", frozenset(), _adapt),
     Rung("bend", frozenset({"heavy-tails", "skewness"}), _bend),
     Rung("mixture", frozenset(), _mix),
-    Rung("condition", frozenset(), _condition),
     Rung("flow", frozenset(), _flow),
 )
 """In the order in which they are tried where no cause says otherwise."""

@@ -1,8 +1,7 @@
 """Which coordinates the widths of others depend on, read off gradients at draws of a normal.
 
 In a hierarchical model a few coordinates (scales of groups, noise) decide how far others spread,
-and given these few the others are nearly normal. Here they are found whatever they are called, and
-with them axes for the others along which only widths and locations change with the few.
+and given these few the others are nearly normal. Here they are found whatever they are called.
 """
 
 from __future__ import annotations
@@ -10,18 +9,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["axes_after", "find_drivers"]
+__all__ = ["find_drivers"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
 _LEAST_ERRORS = 4.0
 """Standard errors by which a change of curvature has to differ from zero to count."""
-_LEAST_PART = 0.1
+_LEAST_PART = 0.05
 """Of what the strongest driver does: what does less is none."""
-_MOST_DRIVERS = 8
-_MOSTLY = 0.9
-"""Part of all changes of curvature, squared, with which those on the diagonal are most of it."""
+_MOST_DRIVERS = 6
 _LARGEST = 5.0
 """A gradient differs by no more than so many units from that of the normal, so that no draw far out
 decides alone."""
@@ -34,6 +31,8 @@ def find_drivers(z: Floats, gradients: Floats, mean: Floats, covariance: Floats)
     Stein's lemma that of ``(g_a + v_a) v_a v_b``, where v is the gradient of the normal with
     its sign changed (up to a term that vanishes where the normal is optimal). A driver is a b that
     changes many, or some by much; a is measured by its conditional sd and b by its marginal one.
+    What changes the curvature along drivers alone, as the steps of a walk do that of their scale,
+    is none itself: given the drivers that curvature does not matter.
 
     Parameters
     ----------
@@ -52,41 +51,14 @@ def find_drivers(z: Floats, gradients: Floats, mean: Floats, covariance: Floats)
     errors = np.sqrt(np.maximum(spread, 0.0) / len(z))
     changes = np.where(np.abs(changes) > _LEAST_ERRORS * errors, changes, 0.0)
     np.fill_diagonal(changes, 0.0)
-    strength = np.square(changes).sum(axis=0)
-    order = np.argsort(-strength, kind="stable")
-    found = (strength[order] > 0.0) & (strength[order] >= _LEAST_PART * strength.max())
-    return np.asarray(order[found][: min(_MOST_DRIVERS, len(mean) - 1)])
-
-
-def axes_after(
-    drivers: Ints, z: Floats, gradients: Floats, mean: Floats, covariance: Floats
-) -> Floats:
-    """Return a root of the covariance whose first columns belong to the drivers.
-
-    ``z = mean + root @ x`` with x of unit covariance; drivers depend on the first entries of x
-    only, in their order. Where the curvature that changes with the drivers is far from diagonal,
-    the other columns are turned to where it is. Changes by several drivers are weighted unequally,
-    so that the axes are common to all of them if there are such. Elsewhere the axes stay those of
-    the coordinates, which may each be skewed.
-    """
-    dim, count = len(mean), len(drivers)
-    order = np.concatenate([drivers, np.setdiff1d(np.arange(dim), drivers)])
-    ordered = np.linalg.cholesky(covariance[np.ix_(order, order)])
-    x = np.linalg.solve(ordered, (z - mean)[:, order].T).T
-    others = x[:, count:]
-    away = np.clip(gradients[:, order] @ ordered + x, -_LARGEST, _LARGEST)[:, count:]
-    change, seen = np.zeros((2, dim - count, dim - count))
-    for each in range(count):
-        along = away * x[:, [each]]
-        one = along.T @ others / len(x)
-        spread = np.square(along).T @ np.square(others) / len(x) - np.square(one)
-        certain = np.abs(one) > _LEAST_ERRORS * np.sqrt(np.maximum(spread, 0.0) / len(x))
-        seen += np.square(np.where(certain, one, 0.0))
-        change += (1.0 + 0.37 * each) * (one + one.T)
-    if np.trace(seen) >= _MOSTLY * seen.sum():
-        change = np.diag(np.arange(dim - count, dtype=float))  # whose axes are the coordinates'
-    turned = ordered.copy()
-    turned[:, count:] = ordered[:, count:] @ np.linalg.eigh(change)[1]
-    root = np.empty_like(turned)
-    root[order] = turned
-    return root
+    left, least = np.square(changes), 0.0
+    found: list[int] = []
+    while len(found) < min(_MOST_DRIVERS, len(mean) - 1):
+        strength = left.sum(axis=0)
+        strongest = int(strength.argmax())
+        if strength[strongest] <= least:
+            break
+        found.append(strongest)
+        least = max(least, _LEAST_PART * strength[strongest])
+        left[strongest], left[:, strongest] = 0.0, 0.0
+    return np.array(found, np.intp)

@@ -7,84 +7,90 @@ import pytest
 
 from vicheck.model import double_precision
 from vicheck.stats.t_mixtures import single_t
-from vicheck.vi.families.conditional import Conditional, Shape
+from vicheck.vi.families.conditional import Conditional, as_numbers, mean_and_root
+from vicheck.vi.interpolation import Interpolation
 
-DIM, DRIVERS = 5, 2
-LOC = np.array([1.0, -2.0, 0.5, 0.0, 3.0])
-ROOT = np.random.default_rng(8).normal(size=(DIM, DIM)) + 2.0 * np.eye(DIM)
+DIM, DRIVERS = 5, np.array([3, 1])
+LOC = np.array([1.0, -2.0])
+SCALE = np.array([[1.5, 0.0], [0.4, 0.7]])
+RNG = np.random.default_rng(8)
+POINTS = RNG.normal(size=(12, 2))
+MEANS = 0.3 * RNG.normal(size=(12, 3))
+ROOTS = np.tril(0.05 * RNG.normal(size=(12, 3, 3)), -1)
+ROOTS += RNG.uniform(1.0, 1.1, (12, 3, 1)) * np.eye(3)
 
 
 def t(dim, df):
-    return single_t(np.zeros(dim), 1.2 * np.eye(dim), df)
-
-
-def member(shape):
-    with double_precision():
-        q = Conditional.around(LOC, ROOT, shape, t(DRIVERS, 5.0), t(DIM - DRIVERS, 30.0))
-        return jax.tree.map(jnp.asarray, q)
+    sides = RNG.uniform(0.5, 2.0, size=(2, dim))
+    return single_t(np.zeros(dim), 1.2 * np.eye(dim), df, *sides)
 
 
 @pytest.fixture(scope="module")
-def bent():
-    rng = np.random.default_rng(3)
-    return member(
-        Shape(*(0.2 * rng.standard_normal(each.shape) for each in Shape.nothing(DIM, DRIVERS)))
-    )
-
-
-def test_without_a_shape_it_is_the_noise_moved_and_turned():
-    u = np.random.default_rng(1).standard_normal(DIM)
+def member():
+    others = Interpolation.through(POINTS, as_numbers(MEANS, ROOTS))
     with double_precision():
-        z, log_det = member(Shape.nothing(DIM, DRIVERS)).mapped(jnp.asarray(u))
-    np.testing.assert_allclose(z, LOC + ROOT @ u, rtol=1e-12)
-    assert float(log_det) == pytest.approx(np.linalg.slogdet(ROOT)[1], rel=1e-12)
+        q = Conditional.of(DRIVERS, LOC, SCALE, others, t(2, 5.0), t(3, 30.0))
+        return jax.tree.map(jnp.asarray, q)
 
 
-def test_its_density_is_that_of_its_noise_by_the_change_of_volume(bent):
+def test_means_and_roots_are_read_as_they_were_written():
+    for xp in (np, jnp):
+        with double_precision():
+            means, roots, log_dets = mean_and_root(as_numbers(MEANS, ROOTS), 3, xp)
+        np.testing.assert_array_equal(means, MEANS)
+        np.testing.assert_allclose(roots, ROOTS, rtol=1e-13)
+        np.testing.assert_allclose(log_dets, np.linalg.slogdet(ROOTS)[1], rtol=1e-12)
+
+
+def test_given_the_drivers_the_others_have_the_mean_and_precision_that_belong_to_them(member):
+    place = 4
+    with double_precision():
+        u = jnp.asarray(np.concatenate([POINTS[place], np.zeros(3)]))
+        middle, _ = member.mapped(u)
+        slopes = np.asarray(jax.jacfwd(lambda rest: member.mapped(u.at[2:].set(rest))[0])(u[2:]))
+    np.testing.assert_allclose(np.asarray(middle)[DRIVERS], LOC + SCALE @ POINTS[place], rtol=1e-12)
+    others = np.setdiff1d(np.arange(DIM), DRIVERS)
+    np.testing.assert_allclose(np.asarray(middle)[others], MEANS[place], rtol=1e-8)
+    np.testing.assert_array_equal(slopes[DRIVERS], 0.0)
+    covariance = slopes[others] @ slopes[others].T
+    expected = np.linalg.inv(ROOTS[place] @ ROOTS[place].T)
+    np.testing.assert_allclose(covariance, expected, rtol=1e-6)
+
+
+def test_its_density_is_that_of_its_noise_by_the_change_of_volume(member):
     with double_precision():
         u = jnp.asarray([0.3, -0.7, 1.9, -2.5, 0.1])
-        z, log_det = bent.mapped(u)
-        slopes = np.asarray(jax.jacfwd(lambda u: bent.mapped(u)[0])(u))
-        log_noise = bent.first.log_prob(u[:DRIVERS]) + bent.rest.log_prob(u[DRIVERS:])
-        assert abs(float(log_det) - np.linalg.slogdet(ROOT)[1]) > 0.01
+        z, log_det = member.mapped(u)
+        slopes = np.asarray(jax.jacfwd(lambda u: member.mapped(u)[0])(u))
+        log_noise = member.first.log_prob(u[:2]) + member.rest.log_prob(u[2:])
         assert float(log_det) == pytest.approx(np.linalg.slogdet(slopes)[1], rel=1e-10)
-        assert float(bent.log_prob(z)) == pytest.approx(float(log_noise - log_det), rel=1e-9)
+        assert float(member.log_prob(z)) == pytest.approx(float(log_noise - log_det), rel=1e-9)
 
 
-def test_the_way_back_ends_where_it_began(bent):
+def test_draws_come_with_the_density_that_they_have(member):
     with double_precision():
-        u = jnp.asarray([4.0, -9.0, 6.0, -6.0, 0.2])
-        w, grown = bent.shape.bent(u)
-        back, grown_back = bent.shape.straightened(w)
-    np.testing.assert_allclose(back, u, rtol=1e-9)
-    assert float(grown) == pytest.approx(float(grown_back), rel=1e-9)
+        noise = member.draw_noise(np.random.default_rng(2), 20)
+        assert noise.shape == (20, member.noise_dim)
+        z, log_q = jax.vmap(member.transform_and_log_prob)(noise)
+        np.testing.assert_allclose(jax.vmap(member.log_prob)(z), log_q, rtol=1e-7)
+        np.testing.assert_allclose(jax.vmap(member.transform)(noise), z, rtol=1e-12)
+        z, log_q = member.sample_and_log_prob(jax.random.key(1), 20)
+        np.testing.assert_allclose(jax.vmap(member.log_prob)(z), log_q, rtol=1e-7)
 
 
-def test_others_are_independent_given_the_drivers_and_these_do_not_follow_others(bent):
+def test_other_noise_leaves_the_map_as_it_is(member):
     with double_precision():
-        slopes = np.asarray(jax.jacfwd(lambda u: bent.shape.bent(u)[0])(jnp.ones(DIM)))
-    others = slopes[DRIVERS:, DRIVERS:]
-    np.testing.assert_array_equal(others, np.diag(np.diagonal(others)))
-    np.testing.assert_array_equal(slopes[:DRIVERS, DRIVERS:], 0.0)
-    assert slopes[0, 1] == 0.0
-    assert np.abs(slopes[DRIVERS:, :DRIVERS]).min() > 0.0
+        other = member.over(t(2, 10.0), t(3, 100.0))
+        u = jnp.ones(DIM)
+        np.testing.assert_array_equal(other.mapped(u)[0], member.mapped(u)[0])
+    assert other.first.dfs[0] == 10.0
 
 
-def test_draws_come_with_the_density_that_they_have(bent):
+def test_moments_are_those_of_draws(member):
     with double_precision():
-        noise = bent.draw_noise(np.random.default_rng(2), 20)
-        assert noise.shape == (20, bent.noise_dim)
-        z, log_q = jax.vmap(bent.transform_and_log_prob)(noise)
-        np.testing.assert_allclose(jax.vmap(bent.log_prob)(z), log_q, rtol=1e-8)
-        np.testing.assert_allclose(jax.vmap(bent.transform)(noise), z, rtol=1e-12)
-        z, log_q = bent.sample_and_log_prob(jax.random.key(1), 20)
-        np.testing.assert_allclose(jax.vmap(bent.log_prob)(z), log_q, rtol=1e-8)
-
-
-def test_moments_are_those_of_draws(bent):
-    with double_precision():
-        noise = bent.draw_noise(np.random.default_rng(4), 2**16)
-        z = np.asarray(jax.vmap(bent.transform)(noise))
-        np.testing.assert_allclose(bent.mean, z.mean(axis=0), atol=0.05 * z.std(axis=0).max())
-        np.testing.assert_allclose(bent.sd, z.std(axis=0), rtol=0.1)
-        np.testing.assert_allclose(np.diagonal(bent.covariance()), z.var(axis=0), rtol=0.2)
+        noise = member.draw_noise(np.random.default_rng(4), 2**16)
+        z = np.asarray(jax.vmap(member.transform)(noise))
+        away = (np.asarray(member.mean) - z.mean(axis=0)) / z.std(axis=0)
+        np.testing.assert_allclose(away, 0.0, atol=0.1)
+        np.testing.assert_allclose(member.sd, z.std(axis=0), rtol=0.2)
+        np.testing.assert_allclose(np.diagonal(member.covariance()), member.sd**2, rtol=1e-3)

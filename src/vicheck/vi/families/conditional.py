@@ -1,127 +1,71 @@
-"""A normal given a few other coordinates, by which its widths and locations change.
+"""A normal of most coordinates given a few others, which its mean and covariance follow.
 
-A triangular map in two parts. The first few axes, the *drivers*, follow each other; all others have
-a width and a location that depend on the drivers alone, so that given these they are independent
-along their axes. Each axis is skewed and has a tail of its own by a sinh of an arcsinh (Jones and
-Pewsey 2009). Both directions of the map are in closed form.
+In a hierarchical model a few coordinates, the *drivers*, decide how wide the others are, and given
+these few the others are nearly normal. So q is any distribution of the drivers, times a normal, or
+a t, of all others given the drivers: with a mean and a root of its precision that are smooth
+functions of them.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.linalg import solve_triangular
 from numpy.typing import NDArray
 
 from vicheck.vi.families.abilities import HasMoments
 from vicheck.vi.families.family import Family
 from vicheck.vi.families.students import Students
+from vicheck.vi.interpolation import Interpolation
 
-__all__ = ["Conditional", "Shape"]
+__all__ = ["Conditional", "as_numbers", "mean_and_root"]
 
 Floats = NDArray[np.float64]
 
-_FARTHEST = 4.0
-"""Beyond so many sds of a driver widths and locations of others change no further."""
 _MOMENT_DRAWS = 2**14
 
 
-class Shape(NamedTuple):
-    """What the map does to noise u, for k drivers among d axes; all zero it does nothing."""
-
-    slopes: Any
-    """Of log widths and shifts of the other axes by features of the drivers, ``(f, 2 (d-k))``."""
-    offsets: Any
-    """The same where all features are zero, ``(2 (d-k),)``."""
-    own_slopes: Any
-    """Of log width and shift of each driver by features of those before it, ``(k, f, 2)``."""
-    skews: Any
-    tails: Any
-    """Logarithms: a tail above 0 is heavier than that of the noise."""
-
-    @classmethod
-    def nothing(cls, dim: int, drivers: int) -> Self:
-        """Return the shape of the identity."""
-        features, rest = drivers + drivers * (drivers + 1) // 2, 2 * (dim - drivers)
-        sizes: list[tuple[int, ...]] = [
-            (features, rest), (rest,), (drivers, features, 2), (dim,), (dim,)
-        ]  # fmt: skip
-        return cls(*map(np.zeros, sizes))
-
-    @property
-    def drivers(self) -> int:
-        """How many drivers there are."""
-        return int(self.own_slopes.shape[0])
-
-    def bent(self, u: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Return what u becomes, and the log of by how much volumes grow."""
-        leaning, log_slopes = _leaned(u, self.skews, self.tails)
-        first, rest = leaning[: self.drivers], leaning[self.drivers :]
-        own = [self._own(each, u[: self.drivers]) for each in range(self.drivers)]
-        widths, shifts = (jnp.stack(numbers) for numbers in zip(*own, strict=True))
-        log_widths, moves = self._others(u[: self.drivers])
-        bent = jnp.concatenate(
-            [jnp.exp(widths) * first + shifts, jnp.exp(log_widths) * rest + moves]
-        )
-        return bent, widths.sum() + log_widths.sum() + log_slopes.sum()
-
-    def straightened(self, w: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Return the u that becomes w, and the log of by how much volumes grow on the way to w."""
-        drivers, grown = jnp.zeros(self.drivers), jnp.zeros(())
-        for each in range(self.drivers):
-            log_width, shift = self._own(each, drivers)
-            u = _upright(
-                (w[each] - shift) * jnp.exp(-log_width), self.skews[each], self.tails[each]
-            )
-            drivers, grown = drivers.at[each].set(u), grown + log_width
-        log_widths, moves = self._others(drivers)
-        leaning = (w[self.drivers :] - moves) * jnp.exp(-log_widths)
-        rest = _upright(leaning, self.skews[self.drivers :], self.tails[self.drivers :])
-        u = jnp.concatenate([drivers, rest])
-        log_slopes = _leaned(u, self.skews, self.tails)[1]
-        return u, grown + log_widths.sum() + log_slopes.sum()
-
-    def _others(self, drivers: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Return log widths and locations of the other axes."""
-        both = _features(drivers) @ self.slopes + self.offsets
-        log_widths, moves = jnp.split(both, 2)
-        return log_widths, moves
-
-    def _own(self, each: int, drivers: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Return log width and location of a driver, by those before it."""
-        rows, columns = np.tril_indices(self.drivers)
-        latest = np.concatenate([np.arange(self.drivers), np.maximum(rows, columns)])
-        log_width, shift = (_features(drivers) * (latest < each)) @ self.own_slopes[each]
-        return log_width, shift
-
-
 class Conditional(Family, HasMoments):
-    """``z = loc + root @ shape.bent(u)``, where drivers and the rest of u are two independent t.
+    """Drivers ``loc + scale @ x``, and all others ``mean(x) + inverse(root(x)).T @ u``.
 
-    Each of the two may be split along its axes. `vicheck.vi.conditioning` trains the shape.
+    Its noise is x and u, two independent t, each of which may be split along its axes.
     """
 
     loc: jax.Array
-    root: jax.Array
+    scale: jax.Array
     inverse: jax.Array
-    """Of the root."""
+    """Of the scale."""
     log_volume: jax.Array
-    """Logarithm of the root's determinant, without its sign."""
-    shape: Shape
+    """Logarithm of the determinant of the scale."""
+    order: jax.Array
+    """Permutation matrix that puts drivers and others where they belong in z."""
+    others: Interpolation
+    """Mean and root of the precision of the others, by x, as `as_numbers` writes them."""
     first: Students
-    """Of the drivers."""
+    """Of x."""
     rest: Students
+    """Of u."""
 
     @classmethod
-    def around(cls, loc: Floats, root: Floats, shape: Shape, first: Any, rest: Any) -> Self:
+    def of(
+        cls,
+        drivers: NDArray[np.intp],
+        loc: Floats,
+        scale: Floats,
+        others: Interpolation,
+        first: Any,
+        rest: Any,
+    ) -> Self:
         """Return the member with these parts, its noise two mixtures of t as arrays."""
-        noise = (Students.made_of(**vars(each)) for each in (first, rest))
-        volume = np.linalg.slogdet(root)[1]
-        arrays: tuple[Any, ...] = (loc, root, np.linalg.inv(root), volume, shape)
-        return cls(*arrays, *noise)
+        dim = len(drivers) + rest.dim
+        places = np.concatenate([drivers, np.setdiff1d(np.arange(dim), drivers)])
+        inverse, volume = np.linalg.inv(scale), np.linalg.slogdet(scale)[1]
+        arrays: tuple[Any, ...] = (loc, scale, inverse, volume, np.eye(dim)[places], others)
+        return cls(*arrays, *(Students.made_of(**vars(each)) for each in (first, rest)))
 
     def over(self, first: Any, rest: Any) -> Self:
         """Return the same map of other noise."""
@@ -130,16 +74,19 @@ class Conditional(Family, HasMoments):
 
     @property
     def dim(self) -> int:
-        return int(self.loc.shape[-1])
+        return int(self.order.shape[-1])
 
     @property
     def noise_dim(self) -> int:
         return self.first.noise_dim + self.rest.noise_dim
 
     def mapped(self, u: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Return the z that u becomes, and the log of by how much volumes grow on the way."""
-        bent, log_det = self.shape.bent(u)
-        return self.loc + self.root @ bent, log_det + self.log_volume
+        """Return the z that x and u, one after the other, become, and the log of its volume."""
+        x, rest = jnp.split(u, [len(self.loc)])
+        mean, root, log_det = mean_and_root(self.others.at(x), self.rest.dim)
+        others = mean + solve_triangular(root, rest, trans="T", lower=True)
+        both = jnp.concatenate([self.loc + self.scale @ x, others])
+        return both @ self.order, self.log_volume - log_det
 
     def transform(self, noise: jax.Array) -> jax.Array:
         return self.transform_and_log_prob(noise)[0]
@@ -152,10 +99,11 @@ class Conditional(Family, HasMoments):
         return z, log_first + log_rest - log_det
 
     def log_prob(self, z: jax.Array) -> jax.Array:
-        u, log_det = self.shape.straightened(self.inverse @ (z - self.loc))
-        first, rest = u[: self.shape.drivers], u[self.shape.drivers :]
-        log_noise = self.first.log_prob(first) + self.rest.log_prob(rest)
-        return log_noise - log_det - self.log_volume
+        drivers, others = jnp.split(self.order @ z, [len(self.loc)])
+        x = self.inverse @ (drivers - self.loc)
+        mean, root, log_det = mean_and_root(self.others.at(x), self.rest.dim)
+        log_noise = self.first.log_prob(x) + self.rest.log_prob(root.T @ (others - mean))
+        return log_noise + log_det - self.log_volume
 
     def draw_noise(self, rng: np.random.Generator, num_draws: int) -> Floats:
         both = [each.draw_noise(rng, num_draws) for each in (self.first, self.rest)]
@@ -184,19 +132,30 @@ class Conditional(Family, HasMoments):
         return self.sample_and_log_prob(jax.random.key(0), _MOMENT_DRAWS)[0]
 
 
-def _features(drivers: jax.Array) -> jax.Array:
-    """Return what widths and locations are linear in: drivers, their squares and products."""
-    near = _FARTHEST * jnp.tanh(drivers / _FARTHEST)
-    rows, columns = np.tril_indices(len(drivers))
-    return jnp.concatenate([near, 0.5 * (near[rows] * near[columns] - (rows == columns))])
+def as_numbers(means: Floats, roots: Floats) -> Floats:
+    """Return means and lower roots of precisions as numbers that may take any value.
+
+    The diagonal as logarithms, and what is below it in units of the diagonal: how the mean of an
+    entry follows those after it.
+
+    Parameters
+    ----------
+    means, roots
+        Shapes ``(n, r)`` and ``(n, r, r)``.
+    """
+    diagonal = np.einsum("nii->ni", roots)
+    below = roots / diagonal[:, None, :]
+    np.einsum("nii->ni", below)[:] = np.log(diagonal)
+    return np.concatenate([means, below.reshape(len(means), -1)], axis=1)
 
 
-def _leaned(u: jax.Array, skew: jax.Array, tail: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return the sinh of a shifted and stretched arcsinh, and the log of its derivative."""
-    angle = jnp.exp(tail) * jnp.arcsinh(u) + skew
-    return jnp.sinh(angle), jnp.log(jnp.cosh(angle)) + tail - 0.5 * jnp.log1p(u**2)
+def mean_and_root(numbers: Any, dim: int, xp: Any = jnp) -> tuple[Any, Any, Any]:
+    """Return what `as_numbers` has written: mean, root, and the log of the root's determinant.
 
-
-def _upright(leaning: jax.Array, skew: jax.Array, tail: jax.Array) -> jax.Array:
-    """Return the u that `_leaned` turns into this."""
-    return jnp.sinh((jnp.arcsinh(leaning) - skew) * jnp.exp(-tail))
+    By JAX, or by NumPy if that is ``xp``; the numbers may have leading axes.
+    """
+    mean, matrix = numbers[..., :dim], numbers[..., dim:]
+    matrix = matrix.reshape(*matrix.shape[:-1], dim, dim)
+    log_diagonal = xp.diagonal(matrix, axis1=-2, axis2=-1)
+    unit = xp.where(xp.eye(dim, dtype=bool), 1.0, xp.tril(matrix))
+    return mean, unit * xp.exp(log_diagonal)[..., None, :], log_diagonal.sum(-1)
