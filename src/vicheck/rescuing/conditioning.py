@@ -59,8 +59,8 @@ tails cost little where the middle fits, and a neck that q misses has little mas
 _SIDES = ("ups", "downs")
 _MIDDLE = (30.0, 1.0)
 """df and stretch from which others are chosen."""
-_OF_DRIVERS, _DFS_OF_DRIVERS = (1.0, 1.2, 1.5, 2.0, 2.5), (3.0, 5.0, 10.0, 30.0)
-_WIDEST_OF_DRIVERS = (3.0, 1.5)
+_OF_DRIVERS, _DFS_OF_DRIVERS = (1.0, 1.2, 1.5, 2.0, 2.5), (4.0, 7.0, 15.0, 30.0)
+_WIDEST_OF_DRIVERS = (4.0, 1.5)
 _DFS = (10.0, 30.0, 100.0)
 _LOSSES = (0.0, 0.2, 0.5, 1.0, 1.5)
 """Stretches by what they cost: a normal of d axes that is wider by a factor of

@@ -11,7 +11,7 @@ __all__ = ["Interpolation"]
 
 Floats = NDArray[np.float64]
 
-_FARTHEST = 4.0
+_FARTHEST = 2.0
 """How many times as far as the farthest point a function still changes."""
 
 

@@ -32,7 +32,9 @@ _MOMENT_DRAWS = 2**14
 class Conditional(Family, HasMoments):
     """Drivers ``loc + scale @ x``, and all others ``mean(x) + inverse(root(x)).T @ u``.
 
-    Its noise is x and u, two independent t, each of which may be split along its axes.
+    Its noise is x and u, two independent t, each of which may be split along its axes. Its moments
+    are those it would have of normal noise: tails are there for the weights, and where widths
+    follow a driver exponentially they would make all moments, and steps of chains, meaningless.
     """
 
     loc: jax.Array
@@ -118,18 +120,19 @@ class Conditional(Family, HasMoments):
 
     @property
     def mean(self) -> jax.Array:
-        return self._some_draws().mean(axis=0)
+        return self._middle().mean(axis=0)
 
     @property
     def sd(self) -> jax.Array:
-        return self._some_draws().std(axis=0)
+        return self._middle().std(axis=0)
 
     def covariance(self) -> jax.Array:
-        return jnp.cov(self._some_draws(), rowvar=False)
+        return jnp.cov(self._middle(), rowvar=False)
 
-    def _some_draws(self) -> jax.Array:
-        """Return draws that are always the same: there is no formula for the moments."""
-        return self.sample_and_log_prob(jax.random.key(0), _MOMENT_DRAWS)[0]
+    def _middle(self) -> jax.Array:
+        """Return draws of normal noise, always the same: there is no formula for the moments."""
+        noise = jax.random.normal(jax.random.key(0), (_MOMENT_DRAWS, self.dim), float)
+        return jax.vmap(self.mapped)(noise)[0]
 
 
 def as_numbers(means: Floats, roots: Floats) -> Floats:
