@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2, norm, qmc
 
 from vicheck.model import double_precision
 from vicheck.rescuing.candidate import Candidate
 from vicheck.rescuing.proposals import num_steering
 from vicheck.rescuing.steering import Look, Straightened
 from vicheck.stats.drivers import find_drivers
+from vicheck.stats.places import far_apart, strewn
 from vicheck.stats.renyi import log_mean_power
 from vicheck.stats.split_t import split_t
 from vicheck.stats.t_mixtures import TMixture, single_t, weighted_moments
@@ -59,8 +59,11 @@ tails cost little where the middle fits, and a neck that q misses has little mas
 _SIDES = ("ups", "downs")
 _MIDDLE = (30.0, 1.0)
 """df and stretch from which others are chosen."""
-_OF_DRIVERS, _DFS_OF_DRIVERS = (1.0, 1.2, 1.5, 2.0, 2.5), (4.0, 7.0, 15.0, 30.0)
-_WIDEST_OF_DRIVERS = (4.0, 1.5)
+_OF_DRIVERS, _DFS_OF_DRIVERS = (1.0, 1.2, 1.5, 2.0), (7.0, 15.0, 30.0)
+_WIDEST_OF_DRIVERS = (7.0, 1.5)
+_DEFENSIVE, _FAR = 0.15, (30.0, 3.0)
+"""Part of the drivers' draws that come from a t this wide, so that no ratio is large in a neck that
+has little mass. It is wide, and not heavy: drivers are mostly logarithms of widths."""
 _DFS = (10.0, 30.0, 100.0)
 _LOSSES = (0.0, 0.2, 0.5, 1.0, 1.5)
 """Stretches by what they cost: a normal of d axes that is wider by a factor of
@@ -114,7 +117,7 @@ def _explored(
     others = np.setdiff1d(np.arange(len(mean)), drivers)
     loc = mean[drivers]
     scale: Floats = np.asarray(np.linalg.cholesky(covariance[np.ix_(drivers, drivers)]))
-    places = loc + _strewn(len(drivers), rng) @ scale.T
+    places = loc + strewn(_PLACES * (len(drivers) + 1), len(drivers), rng) @ scale.T
     follow = np.linalg.solve(scale @ scale.T, covariance[np.ix_(drivers, others)])
     root = np.linalg.cholesky(np.linalg.inv(covariance)[np.ix_(others, others)])
     means = mean[others] + (places - loc) @ follow
@@ -131,7 +134,7 @@ def _explored(
         enough = apart < _ERROR and surrogate.beyond(look) < _BEYOND
         if number + 1 == _ROUNDS or (number + 1 >= _LEAST_ROUNDS and enough):
             break
-        x = look.z[_far_apart(look, surrogate.x_of(known.drivers), rng)]
+        x = _wanted(look, surrogate.x_of(known.drivers), rng)
         if not len(x):
             break
         places = loc + x @ scale.T
@@ -182,19 +185,6 @@ class _Surrogate:
         return Look(x, self.log_p(x), wide.log_density(x))
 
 
-def _strewn(dim: int, rng: np.random.Generator) -> Floats:
-    """Return the first places, in sds from the middle, which is one of them."""
-    count = _PLACES * (dim + 1)
-    if dim == 1:
-        return np.linspace(-3.0, 3.0, count)[:, None]
-    uniform = qmc.Sobol(dim + 1, rng=rng).random_base2(count.bit_length())[:count]
-    directions = norm.ppf(uniform[:, :dim])
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    places = directions * np.sqrt(1.5 + chi2.ppf(uniform[:, dim:], dim))
-    places[0] = 0.0
-    return np.asarray(places)
-
-
 def _apart(found: Normals, means: Floats, roots: Floats) -> float:
     """Return how far normals are from those that were foretold: KL(found, foretold).
 
@@ -215,20 +205,13 @@ def _moved(look: Look, loc: Floats, scale: Floats) -> tuple[Floats, Floats]:
     return loc + scale @ mean, scale @ np.linalg.cholesky(covariance)
 
 
-def _far_apart(look: Look, known: Floats, rng: np.random.Generator) -> Ints:
-    """Return draws that are far from places that are known, and from each other."""
+def _wanted(look: Look, known: Floats, rng: np.random.Generator) -> Floats:
+    """Return places where the drivers' density is not negligible, far from those that are known."""
     near = look.log_p - look.log_p.max() > -_LOWEST
     flattened = np.where(near, _FLATTENED * look.log_p - look.log_q, -np.inf)
     chances = np.exp(flattened - flattened.max())
-    pool = rng.choice(len(chances), _POOL, p=chances / chances.sum())
-    x, chosen = look.z[pool], []
-    distance = np.linalg.norm(x[:, None] - known, axis=2).min(axis=1)
-    for _ in range(_PLACES * (known.shape[1] + 1)):
-        if distance.max() < _SAME:
-            break
-        chosen.append(int(distance.argmax()))
-        distance = np.minimum(distance, np.linalg.norm(x - x[chosen[-1]], axis=1))
-    return np.asarray(pool[np.array(chosen, np.intp)])
+    pool = look.z[rng.choice(len(chances), _POOL, p=chances / chances.sum())]
+    return far_apart(pool, known, _PLACES * (known.shape[1] + 1), _SAME)
 
 
 def _chosen(steering: Straightened, split: TMixture) -> tuple[TMixture, TMixture]:
@@ -244,11 +227,14 @@ def _chosen(steering: Straightened, split: TMixture) -> tuple[TMixture, TMixture
         **(vars(_t(rest, *_MIDDLE)) | {side: getattr(around, side)[:, drivers:] for side in _SIDES})
     )
     stretches = [float(np.sqrt(1.0 + loss * np.sqrt(6.0 / rest))) for loss in _LOSSES]
+    far = _t(drivers, *_FAR)
     firsts = _choices((_t(drivers, *_MIDDLE), split), _DFS_OF_DRIVERS, _OF_DRIVERS)
+    firsts = [each.beside(far, _DEFENSIVE) for each in firsts]
     rests = _choices((_t(rest, *_MIDDLE), of_others), _DFS, stretches)
     log_powers = []
     for shape in (_t(rest, *_MIDDLE), of_others):
-        wide = _widened(split, *_WIDEST_OF_DRIVERS), _widened(shape, _DFS[0], stretches[2])
+        first = _widened(split, *_WIDEST_OF_DRIVERS).beside(far, _DEFENSIVE)
+        wide = first, _widened(shape, _DFS[0], stretches[2])
         number = num_steering(steering.dim)
         x, u = (each.draw(steering.rng, number) for each in wide)
         log_p = steering.log_p(np.concatenate([x, u], axis=1))
@@ -262,8 +248,8 @@ def _chosen(steering: Straightened, split: TMixture) -> tuple[TMixture, TMixture
             ]
         )
     worst = np.max(log_powers, axis=0)
-    first, other = np.unravel_index(worst.argmin(), worst.shape)
-    return firsts[first], rests[other]
+    best = np.unravel_index(worst.argmin(), worst.shape)
+    return firsts[best[0]], rests[best[1]]
 
 
 def _choices(
