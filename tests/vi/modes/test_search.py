@@ -14,7 +14,7 @@ from vicheck.runtime.compiling import is_large
 from vicheck.vi.density import Density
 from vicheck.vi.families.mean_field import MeanField
 from vicheck.vi.modes.place import Place, place_of
-from vicheck.vi.modes.search import find_modes, search_modes
+from vicheck.vi.modes.search import find_modes, higher_than_modes, search_modes
 from vicheck.vi.modes.starts import choose_starts, random_starts
 
 CENTRES = np.array([[0.0, 0.0], [3.0, 0.0], [-2.0, -3.0]])
@@ -99,6 +99,19 @@ def test_a_mode_inside_the_bulk_that_is_too_small_to_be_drawn_is_another():
     log_z = [-0.5 * np.sum(y**2) / (1 + s**2) - 6 * np.log(1 + s**2) for s in (0.1, 1.0)]
     share = 1.0 / (1.0 + np.exp(log_z[1] - log_z[0]))
     assert search.share_of_others == pytest.approx(share, abs=0.02)
+
+
+def test_draws_are_starts_if_they_are_higher_than_all_modes(model):
+    search = search_modes(model, HERE)
+    top = search.log_p.max()
+    log_p = top + np.array([-1.0, 0.05, 3.0, np.nan, 0.2, np.inf, 1.0, 2.0, 4.0])
+    np.testing.assert_array_equal(higher_than_modes(search, log_p), [8, 2, 7, 6])
+    assert not len(higher_than_modes(search, log_p[:2]))
+    assert not len(higher_than_modes(None, log_p))
+    more = CENTRES[2:] + 0.01
+    found = find_modes(model, HERE, 1, 0, more=more).search
+    assert found.starts == {"approximation": 1, "draw": 1}
+    np.testing.assert_allclose(found.z, CENTRES[[0, 2]], atol=1e-4)
 
 
 @pytest.mark.parametrize("apart", [3.6, 4.4])

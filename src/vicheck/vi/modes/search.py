@@ -20,11 +20,11 @@ from vicheck.vi.density import Density
 from vicheck.vi.families.family import Family
 from vicheck.vi.modes.climbs import Climbs, climb_from
 from vicheck.vi.modes.place import MAX_DENSE, Place, place_of
-from vicheck.vi.modes.starts import choose_starts
+from vicheck.vi.modes.starts import Starts, choose_starts
 from vicheck.vi.modes.symmetry import describe_symmetry
 from vicheck.vi.modes.tails import endless_coordinate
 
-__all__ = ["NUM_STARTS", "Found", "find_modes", "search_modes"]
+__all__ = ["NUM_STARTS", "Found", "find_modes", "higher_than_modes", "search_modes"]
 
 Floats = NDArray[np.float64]
 
@@ -54,6 +54,8 @@ _HARDLY_DRAWN = np.log(1e-4)
 """Share, in logs, of q's volume; of 100,000 draws ten fall into it."""
 _HIGHER = 0.1
 """Nats by which a mode must be higher than the approximation's own, to be another within reach."""
+_HIGHEST_DRAWS = 4
+"""Draws to climb from, where draws are higher than all modes."""
 
 
 class Found(NamedTuple):
@@ -114,10 +116,12 @@ def find_modes(
     seed: int,
     budget: float = np.inf,
     elbo: float = np.nan,
+    more: Floats | None = None,
 ) -> Found:
     """Search; an expensive density gets fewer and shorter climbs, within a budget of evaluations.
 
-    The ELBO of the approximation, where it is known, says how much it holds at least.
+    The ELBO of the approximation, where it is known, says how much it holds at least. ``more`` are
+    draws of it to climb from besides, of shape ``(n, d)``.
     """
     density = Density(model.program, model.data, {})
     # Compiled code may call a function on the host, whose time the size of the model does not tell.
@@ -129,6 +133,8 @@ def find_modes(
         num_starts = int(min(num_starts, max(_FEWEST_STARTS, budget / _FEW_EVALUATIONS)))
         most = _FEW_EVALUATIONS
     starts = choose_starts(model, density, place, num_starts, seed, is_cheap)
+    if more is not None:
+        starts = Starts(np.concatenate([starts.z, more]), starts.origins + ("draw",) * len(more))
     climbs = climb_from(density, place, starts.z, most, is_cheap)
     if not is_cheap:
         left = budget - density.num_evaluations[0]
@@ -153,6 +159,18 @@ def find_modes(
         endless="" if endless is None else model.coordinates[endless],
     )
     return Found(search, _take(modes.curvature, order), is_cheap)
+
+
+def higher_than_modes(search: ModeSearch | None, log_p: Floats) -> NDArray[np.intp]:
+    """Return the highest draws, if they lie higher than any mode that was found.
+
+    Then there is a mode that no start has led to, too narrow for that, and these draws are in it.
+    """
+    if search is None or not len(search.log_p):
+        return np.empty(0, np.intp)
+    known = np.where(np.isfinite(log_p), log_p, -np.inf)
+    highest = np.argsort(-known, kind="stable")[:_HIGHEST_DRAWS]
+    return highest[known[highest] > search.log_p.max() + _HIGHER]
 
 
 class _Modes(NamedTuple):
