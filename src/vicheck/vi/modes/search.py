@@ -50,8 +50,8 @@ _MOST_MODES = 12
 """Modes that are looked at more closely, those of highest density."""
 _DIP, _LINE = 0.1, 24
 """Nats by which the density must dip between two modes, and points where that is looked at."""
-_HARDLY_DRAWN = np.log(1e-4)
-"""Share, in logs, of q's volume; of 100,000 draws ten fall into it."""
+_HARDLY_DRAWN = np.log(1e-3)
+"""Share, in logs, of q's draws that know how much a mode holds: of 100,000 draws, a hundred."""
 _HIGHER = 0.1
 """Nats by which a mode must be higher than the approximation's own, to be another within reach."""
 _HIGHEST_DRAWS = 4
@@ -271,7 +271,7 @@ def _reached(density: Density, place: Place, modes: _Modes) -> NDArray[np.bool_]
     The one that a climb from its mean ends at, or would, is its own. Another is no other if the
     density does not dip on the way there, or if it is within reach and no higher: draws of q are
     there, and their ratios say how many there should be. Unless the mode is so small against q that
-    hardly a draw hits it, as it happens in many dimensions: then not even one in q's bulk is
+    hardly a draw knows of it, as it happens in many dimensions: then not even one in q's bulk is
     reached.
     """
     reached = np.zeros(len(modes.z), bool)
@@ -289,9 +289,28 @@ def _reached(density: Density, place: Place, modes: _Modes) -> NDArray[np.bool_]
         best = own[np.argmax(modes.log_p[own])]
         dips &= _dips(density, modes.z[best], modes.log_p[best], modes.z, modes.log_p)
     higher = modes.log_p > top + _HIGHER
-    with np.errstate(invalid="ignore"):
-        too_small = modes.log_mass - modes.log_p - place.log_volume < _HARDLY_DRAWN
+    too_small = _log_share_of_draws(place, modes.curvature) < _HARDLY_DRAWN
     return (~dips | (within & ~higher)) & ~too_small
+
+
+def _log_share_of_draws(place: Place, curvature: Curvature) -> Floats:
+    """Return the log of the share of q's draws that count when weighted for each mode.
+
+    For a Gaussian with the curvature of the mode, at q's mean: 1 over the second moment of its
+    ratio to q. Along an axis of q on which it is narrower, by b in precision, that is (2 b - 1) /
+    b^2: next to nothing is lost where q is a little too wide, though in many dimensions the mode
+    has a tiny part of its volume. NaN where the curvature is not known.
+    """
+    if curvature.hessian is None:
+        return np.full(len(curvature.directions), np.nan)
+    root = np.diag(place.sd) if place.root is None else place.root
+    shares = []
+    for hessian in curvature.hessian:
+        in_units = root.T @ hessian @ root
+        known = bool(np.isfinite(in_units).all())
+        b = np.maximum(np.linalg.eigvalsh(in_units), 1.0) if known else np.array([np.nan])
+        shares.append(0.5 * np.log((2.0 * b - 1.0) / np.square(b)).sum())
+    return np.array(shares)
 
 
 def _dips(
