@@ -38,6 +38,14 @@ class Place:
     sd: Any
     root: Any = None
 
+    @property
+    def log_volume(self) -> float:
+        """Log of the integral of a Gaussian of this size and of height 1."""
+        log_sizes = np.log(self.sd).sum()
+        if self.root is not None:
+            log_sizes = np.linalg.slogdet(self.root)[1]
+        return float(log_sizes + 0.5 * len(self.sd) * np.log(2.0 * np.pi))
+
     def standardised(self, z: Floats) -> Floats:
         """Return points of shape ``(n, d)`` in coordinates in which this is N(0, 1)."""
         away = z - self.mean

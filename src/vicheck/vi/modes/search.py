@@ -50,8 +50,10 @@ _MOST_MODES = 12
 """Modes that are looked at more closely, those of highest density."""
 _DIP, _LINE = 0.1, 24
 """Nats by which the density must dip between two modes, and points where that is looked at."""
-_HARDLY_DRAWN = np.log(1e-3)
-"""Share, in logs, of q's draws that know how much a mode holds: of 100,000 draws, a hundred."""
+_HARDLY_DRAWN = np.log(1e-4)
+"""Share, in logs, of q's volume; of 100,000 draws ten fall into it."""
+_HARDLY_KNOWN = np.log(1e-3)
+"""Share, in logs, of q's draws that count when weighted for a mode: of 100,000, a hundred."""
 _HIGHER = 0.1
 """Nats by which a mode must be higher than the approximation's own, to be another within reach."""
 _HIGHEST_DRAWS = 4
@@ -271,8 +273,9 @@ def _reached(density: Density, place: Place, modes: _Modes) -> NDArray[np.bool_]
     The one that a climb from its mean ends at, or would, is its own. Another is no other if the
     density does not dip on the way there, or if it is within reach and no higher: draws of q are
     there, and their ratios say how many there should be. Unless the mode is so small against q that
-    hardly a draw knows of it, as it happens in many dimensions: then not even one in q's bulk is
-    reached.
+    hardly a draw hits it, as it happens in many dimensions: then not even one in q's bulk is
+    reached. That is not said where q is only a little wider along each of many axes: there draws
+    beside the mode, weighted, know it well.
     """
     reached = np.zeros(len(modes.z), bool)
     if not len(modes.z):
@@ -289,7 +292,9 @@ def _reached(density: Density, place: Place, modes: _Modes) -> NDArray[np.bool_]
         best = own[np.argmax(modes.log_p[own])]
         dips &= _dips(density, modes.z[best], modes.log_p[best], modes.z, modes.log_p)
     higher = modes.log_p > top + _HIGHER
-    too_small = _log_share_of_draws(place, modes.curvature) < _HARDLY_DRAWN
+    with np.errstate(invalid="ignore"):
+        too_small = modes.log_mass - modes.log_p - place.log_volume < _HARDLY_DRAWN
+        too_small &= _log_share_of_draws(place, modes.curvature) < _HARDLY_KNOWN
     return (~dips | (within & ~higher)) & ~too_small
 
 
