@@ -7,6 +7,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import pandas as pd
 import pytest
 from scipy.stats import norm
@@ -214,6 +215,36 @@ def test_a_spike_inside_the_bulk_spoils_estimates_where_the_weights_do_not_work(
     np.testing.assert_allclose(checked.pooled.masses, [2 / 3, 1 / 3], atol=0.02)
     assert checked.pooled.missed == pytest.approx(1 / 3, abs=0.03)
     assert (checked.moments[["use_mean", "use_sd"]] == "neither").all(axis=None)
+
+
+def spike_of_five(x):
+    """Return the log density of 0.7 N(0, 1) + 0.3 N(1, 0.15): no start leads to the narrow part."""
+    return jnp.logaddexp(
+        jnp.log(0.7) - 0.5 * jnp.sum(x**2),
+        jnp.log(0.3) - 0.5 * jnp.sum(((x - 1.0) / 0.15) ** 2) - 5 * jnp.log(0.15),
+    )
+
+
+def test_draws_higher_than_all_modes_lead_to_another():
+    """Some draws in 100,000 hit a mode that the search of the fit has not found."""
+    fit = vicheck.fit(vicheck.from_log_density(spike_of_five, np.zeros(5)))
+    assert fit.solution.search.num_others == 0
+    assert "draw" not in fit.solution.search.starts
+    checked = vicheck.check(fit)
+    assert checked.modes.starts["draw"] > 0
+    assert checked.modes.num_others == 1
+    np.testing.assert_allclose(checked.modes.z[-1], 1.0, atol=0.05)
+    np.testing.assert_allclose(checked.pooled.masses, [0.7, 0.3], atol=0.02)
+    assert checked.verdict.elsewhere.value == "yes"
+    assert (checked.moments["use_mean"] == "neither").all()
+
+
+def test_draws_of_a_fit_made_elsewhere_lead_to_modes_too():
+    q = dist.Normal(0.0, 1.0).expand([5]).to_event(1)
+    checked = vicheck.check_distribution(q, spike_of_five)
+    assert checked.modes.starts["draw"] > 0
+    np.testing.assert_allclose(checked.modes.z[-1], 1.0, atol=0.05)
+    assert (checked.moments["use_mean"] == "neither").all()
 
 
 def test_bad_draws_are_counted_and_no_verdict_is_given():

@@ -27,8 +27,8 @@ from vicheck.judging.estimates import (
 
 def known(khat=0.3, khat_sd=0.3, shift=0.0, growth=0.0, error=0.01, spoilt=False, **more):
     """Return what is known of two quantities, of both as said."""
-    columns = {"khat": khat, "khat_sd": khat_sd, "shift": shift, "growth": growth,
-               "growth_error": error, "spoilt": spoilt}  # fmt: skip
+    columns = {"khat": khat, "khat_sd": khat_sd, "shift": shift, "shift_error": error,
+               "growth": growth, "growth_error": error, "spoilt": spoilt}  # fmt: skip
     both = {name: np.array([each, each]) for name, each in columns.items()}
     rest = {"threshold": 0.7, "joint_khat": 0.3, "effective": 0.5, "weights_work": True,
             "converged": True}  # fmt: skip
@@ -206,6 +206,44 @@ def test_an_sd_that_chains_find_must_not_be_contradicted_by_weights(witnesses, s
     under = replace(witnesses, weights_work=False, chains=one_quantity())
     assert choose_sd(under)[1] == sd
     assert choose_mean(under)[1] == "vi"
+
+
+@pytest.mark.parametrize(
+    ("changes", "mean"),
+    [
+        ({"shift": 0.12, "error": 0.01}, "vi"),
+        ({"shift": 0.14, "error": 0.01}, "neither"),
+        ({"shift": 0.14, "error": 0.01, "converged": True}, "vi"),
+        ({"shift": 0.14, "error": 0.01, "effective": ANOTHER_PART / 2}, "vi"),
+        ({"shift": -0.5, "error": 0.05}, "neither"),
+        ({"shift": -0.5, "error": 0.2}, "vi"),
+        ({"shift": -0.5, "error": np.nan}, "vi"),
+    ],
+)
+def test_a_mean_that_may_have_been_left_on_its_way_must_not_be_contradicted_by_weights(
+    changes, mean
+):
+    """As where a narrow part, which takes smaller steps than chains do, lies within a wide one."""
+    under = known(**({"converged": False, "weights_work": False, "chains": one_quantity()}
+                     | changes))  # fmt: skip
+    assert choose_mean(under)[1] == mean
+    assert choose_sd(under)[1] == "vi"
+
+
+@pytest.mark.parametrize(
+    ("joint_khat", "effective", "others"),
+    [
+        (1.1, 2 * ANOTHER_PART, "neither"),
+        (1.1, ANOTHER_PART / 2, "vi"),
+        (0.9, 2 * ANOTHER_PART, "vi"),
+    ],
+)
+def test_of_two_populations_no_mean_is_believed_if_any_moves(joint_khat, effective, others):
+    """Chains are on their way to the other; how far that is, they have not seen."""
+    populations = {"joint_khat": joint_khat, "effective": effective, "weights_work": False}
+    for moves, mean in ((0.05, others), (0.0, "vi")):
+        under = known(chains=one_quantity(shift=moves, growth=0.5), **populations)
+        assert choose_mean(under) == [mean, mean]
 
 
 def test_a_level_follows_from_what_may_be_used():

@@ -5,6 +5,7 @@ import math
 import zipfile
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -155,6 +156,37 @@ def test_the_effects_are_a_narrow_normal_inside_a_wide_one():
     assert known.moments["x[0]"].mean == pytest.approx(mean)
 
 
+def test_functions_of_normals_have_the_moments_of_draws():
+    problem = PROBLEMS["functions of two correlated normals"]
+    normal = stats.multivariate_normal([0.4, -1.0], [[1.0, 1.2], [1.2, 4.0]], seed=1)
+    x = normal.rvs(200_000)
+    np.testing.assert_allclose(problem.make().log_density(x[:20]), normal.logpdf(x[:20]))
+    known = problem.truth().moments
+    assert set(known) == set(problem.quantities)
+    for name, function in problem.quantities.items():
+        values = np.asarray(jax.vmap(lambda row: function({"x": row}))(x), float)  # noqa: B023
+        moments = known[name]
+        assert abs(values.mean() - moments.mean) < 5.0 * moments.sd / np.sqrt(len(x))
+        assert values.std() == pytest.approx(moments.sd, rel=0.03)
+
+
+def test_groups_of_counts_are_draws_of_the_prior_by_likelihood():
+    problem = PROBLEMS["three groups of counts, noncentred"]
+    known, y = problem.truth(), np.asarray(problem.make().data["y"])
+    rng = np.random.default_rng(1)
+    mu, tau = rng.normal(0.0, 2.0, 1_000_000), np.abs(rng.normal(size=1_000_000))
+    level = mu[:, None] + tau[:, None] * rng.normal(size=(len(mu), 3))
+    weights = np.exp(stats.poisson.logpmf(y, 3.0 * np.exp(level)).sum(axis=1))
+    effective = weights.sum() ** 2 / np.square(weights).sum()
+    assert effective > 10_000
+    assert np.log(weights.mean()) == pytest.approx(known.log_evidence, abs=5 / np.sqrt(effective))
+    for name, values in (("mu", mu), ("tau", tau)):
+        mean = np.average(values, weights=weights)
+        sd = np.sqrt(np.average((values - mean) ** 2, weights=weights))
+        assert mean == pytest.approx(known.moments[name].mean, abs=5 * sd / np.sqrt(effective))
+        assert sd == pytest.approx(known.moments[name].sd, rel=10 / np.sqrt(effective))
+
+
 def test_eight_schools_are_those_of_the_reference():
     stored = json.loads((REFERENCE / "eight_schools_stan.json").read_text())
     exact = stored["reference_moments"]["paper"]["exact_quadrature"]
@@ -168,7 +200,15 @@ def test_eight_schools_are_those_of_the_reference():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    ["AR(1), 30 values", "Gaussian process, 8 points", "ordinal, 12 answers", "censored sample"],
+    [
+        "AR(1), 30 values",
+        "Gaussian process, 8 points",
+        "ordinal, 12 answers",
+        "censored sample",
+        "three groups of counts, noncentred",
+        "random walk, 12 steps",
+        "exponential decay, 8 rows",
+    ],
 )
 def test_quadrature_agrees_with_nuts(name):
     problem = PROBLEMS[name]

@@ -12,6 +12,7 @@ from truth.problems import (
     limits,
     mixtures,
     posteriordb,
+    practice,
     regressions,
     shapes,
     structured,
@@ -19,7 +20,9 @@ from truth.problems import (
 
 __all__ = ["all_problems"]
 
-ROOMS = (gaussians, shapes, mixtures, structured, regressions, hierarchical, given, limits)
+ROOMS = (
+    gaussians, shapes, mixtures, structured, practice, regressions, hierarchical, given, limits,
+)  # fmt: skip
 
 
 def all_problems(moments: Path | None = None, checkout: Path | None = None) -> dict[str, Problem]:

@@ -33,6 +33,8 @@ def problems() -> Iterator[Problem]:
         ("4.5% far away", (0.955, 0.045), (0, 43), (1, 1), 1, FAR_MODES),
         ("2% a little away", (0.98, 0.02), (0, 6), (1, 1), 2, MODES),
         ("narrow and wide, far apart", (0.5, 0.5), (0, 15), (0.3, 3), 2, FAR_MODES),
+        ("30% in a narrow part of five dimensions", (0.7, 0.3), (0, 1), (1, 0.15), 5, MODES),
+        ("narrow part beside a wide centre", (0.6, 0.4), (0, 0.3), (1, 0.2), 8, MODES),
         ("16 dimensions, 3.6 sds apart in each", (0.6, 0.4), (0, 3.6), (1, 1), 16, FAR_MODES),
         ("16 dimensions, 4.4 sds apart in each", (0.6, 0.4), (0, 4.4), (1, 1), 16, FAR_MODES),
         ("scale mixture, 2 dimensions", (0.5, 0.5), (0, 0), (1, 6), 2, frozenset[str]()),

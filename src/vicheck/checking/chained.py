@@ -38,6 +38,7 @@ __all__ = [
     "Found",
     "chains_of_draws",
     "chains_of_fit",
+    "draws_of_fit",
     "num_numbers",
     "require_chains",
 ]
@@ -111,15 +112,8 @@ def chains_of_fit(
     """Run chains from draws of a member of one of vicheck's own families."""
     if chains is False:
         return None, ()
-    import jax
-
     from vicheck.chains import roots_of_q
     from vicheck.evaluation import values_at
-
-    def z_of(rows: Rows) -> Floats:
-        anchor: Family = jax.tree.map(lambda leaf: np.asarray(leaf)[None], q)
-        chart = anchor.chart(np.zeros((1, q.dim)))
-        return chart.draws(np.zeros((1, chart.step_dim)), evaluation.noise_of(rows)[None])[0]
 
     pool = min(len(drawn.values), max(1, _POOL // max(1, q.noise_dim)))
     witness = _Witness(
@@ -128,11 +122,20 @@ def chains_of_fit(
         values=drawn.values,
         psis=smoothed,
         log_weights=smoothed.log_weights[:pool],
-        z_of=z_of,
+        z_of=lambda rows: draws_of_fit(q, evaluation, rows),
         values_at=lambda z: values_at(model.program, reported, z, model.data),
         roots=lambda: roots_of_q(q),
     )
     return _run(witness, seed, budget, chains)
+
+
+def draws_of_fit(q: Family, evaluation: Evaluation, rows: Rows) -> Floats:
+    """Return draws of q by their numbers, on the unconstrained scale."""
+    import jax
+
+    anchor: Family = jax.tree.map(lambda leaf: np.asarray(leaf)[None], q)
+    chart = anchor.chart(np.zeros((1, q.dim)))
+    return chart.draws(np.zeros((1, chart.step_dim)), evaluation.noise_of(rows)[None])[0]
 
 
 def chains_of_draws(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vicheck.checking.enough import FIRST_DRAWS, NumDraws, draw_enough, open_question
 from vicheck.checking.given import nan_notes
-from vicheck.checking.modes import pooled_modes, weights_allow
+from vicheck.checking.modes import pooled_modes, search_from_higher_draws, weights_allow
 from vicheck.results.check import Check
 from vicheck.results.convergence import Convergence, PooledModes
 from vicheck.results.provenance import Provenance, fingerprint_of_arrays, python_call, versions_of
@@ -53,7 +53,7 @@ def check_fit(
 
     Chains are left out where khat is not below a limit.
     """
-    from vicheck.checking.chained import chains_of_fit
+    from vicheck.checking.chained import chains_of_fit, draws_of_fit
     from vicheck.checking.response import response_column
     from vicheck.evaluation import Evaluation
     from vicheck.model import double_precision
@@ -82,7 +82,17 @@ def check_fit(
         convergence = convergence_of(fit, seed, _FEW_GRADIENTS if stopped_early else None)
         log_ratios = _log_ratios(drawn)
         smoothed = judged_psis(log_ratios)
-        mixture = pooled(smoothed)
+        search, mixture = fit.solution.search, pooled(smoothed)
+        again = search_from_higher_draws(
+            fit,
+            drawn.log_p,
+            lambda rows: draws_of_fit(fit.q, evaluation, rows),
+            reported,
+            seed,
+            weights_allow(smoothed),
+        )
+        if again is not None:
+            search, mixture = again
         chained: Found = None, (_NO_TIME,) if chains is None else ()
         if chains_below < np.inf and not smoothed.khat < chains_below:
             chains = False
@@ -108,7 +118,7 @@ def check_fit(
         khat_growth=khat_growth(log_ratios, smoothed).to_dict(),
         convergence=convergence,
         pooled=mixture,
-        modes=fit.solution.search,
+        modes=search,
         chains=short,
         predictive=predictive,
         title=fit.title,

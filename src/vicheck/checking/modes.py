@@ -24,11 +24,19 @@ if TYPE_CHECKING:
     from vicheck.draws import Draws
     from vicheck.model import Model
     from vicheck.quantities import Quantities
+    from vicheck.results.fit import Fit
     from vicheck.results.psis import PsisResult
     from vicheck.vi.families.family import Family
     from vicheck.vi.families.mixture import Mixture
+    from vicheck.vi.modes.search import Found
 
-__all__ = ["divergences_with_modes", "pooled_modes", "search_beside", "weights_allow"]
+__all__ = [
+    "divergences_with_modes",
+    "pooled_modes",
+    "search_beside",
+    "search_from_higher_draws",
+    "weights_allow",
+]
 
 Floats = NDArray[np.float64]
 
@@ -205,12 +213,11 @@ def search_beside(
 def _search_beside(
     draws: Draws, model: Model, num_starts: int | None, seed: int, weights_work: bool
 ) -> tuple[ModeSearch, PooledModes | None]:
+    from vicheck.evaluation import unconstrained
     from vicheck.model import double_precision
     from vicheck.quantities import reported_quantities
-    from vicheck.vi.families.registry import kind_of
-    from vicheck.vi.modes.beyond import optima_of_others
     from vicheck.vi.modes.place import place_of
-    from vicheck.vi.modes.search import NUM_STARTS, find_modes
+    from vicheck.vi.modes.search import NUM_STARTS, find_modes, higher_than_modes
 
     with double_precision(), np.errstate(invalid="ignore"):
         model = model.snapshot()
@@ -219,18 +226,69 @@ def _search_beside(
         place = place_of(draws if q is None else q, model)
         budget = float(draws.num_draws)
         found = find_modes(model, place, num_starts or NUM_STARTS, seed, budget, elbo)
+        rows = higher_than_modes(found.search, draws.log_p)
+        names = [name for name, _ in model.program.layout]
+        if len(rows) and all(name in draws.values for name in names):
+            theta = {name: draws.values[name][rows] for name in names}
+            z = unconstrained(model.program, theta, model.data)
+            found = find_modes(model, place, num_starts or NUM_STARTS, seed, budget, elbo, z)
         if q is None or not found.search.num_others or not np.isfinite(elbo):
             return found.search, None
-        kind = kind_of(
-            "full_rank" if model.dim <= _MAX_FULL_RANK else "mean_field", model.dim, None
-        )
-        optima, _ = optima_of_others(model, kind, found, seed, q=q)
+        reported = reported_quantities(model, None)
+        how = reported, _POOLED_DRAWS, seed, weights_work
+    return found.search, _pooled_with(model, q, elbo, found, *how)
+
+
+def search_from_higher_draws(
+    fit: Fit,
+    log_p: Floats,
+    z_of: Callable[[NDArray[np.intp]], Floats],
+    reported: Quantities,
+    seed: int,
+    weights_work: bool,
+) -> tuple[ModeSearch, PooledModes | None] | None:
+    """Search once more if draws of a fit lie higher than all modes that its search has found.
+
+    They are in a mode so narrow that no start has led there; climbs from them do. None where there
+    are no such draws.
+    """
+    from vicheck.vi.modes.place import place_of
+    from vicheck.vi.modes.search import NUM_STARTS, find_modes, higher_than_modes
+
+    rows = higher_than_modes(fit.solution.search, log_p)
+    if not len(rows):
+        return None
+    place, budget = place_of(fit.q, fit.model), float(fit.solution.num_evaluations)
+    z = z_of(rows)
+    found = find_modes(fit.model, place, NUM_STARTS, seed, budget, fit.elbo, z)
+    if not found.search.num_others:
+        return found.search, None
+    how = reported, _POOLED_DRAWS, seed, weights_work
+    return found.search, _pooled_with(fit.model, fit.q, fit.elbo, found, *how)
+
+
+def _pooled_with(
+    model: Model,
+    q: Family,
+    elbo: float,
+    found: Found,
+    reported: Quantities,
+    num_draws: int,
+    seed: int,
+    weights_work: bool,
+) -> PooledModes | None:
+    """Fit the other modes that a search has found, and mix them with q; None if none matters."""
+    from vicheck.model import double_precision
+    from vicheck.vi.families.registry import kind_of
+    from vicheck.vi.modes.beyond import optima_of_others
+
+    with double_precision(), np.errstate(invalid="ignore"):
+        name = "full_rank" if model.dim <= _MAX_FULL_RANK else "mean_field"
+        optima, _ = optima_of_others(model, kind_of(name, model.dim, None), found, seed, q=q)
         if not optima:
-            return found.search, None
+            return None
         members, elbos = [q], [elbo]
         for optimum in optima:
             members.append(optimum.q)
             elbos.append(optimum.elbo)
-        reported = reported_quantities(model, None)
-        pooled = pooled_modes(model, members, elbos, reported, _POOLED_DRAWS, seed, weights_work)
-    return found.search, pooled
+        return pooled_modes(model, members, elbos, reported, num_draws, seed, weights_work)

@@ -112,13 +112,13 @@ def with_use(
     weights_work: bool,
     spoilt: NDArray[np.bool_],
     chains: ShortChains | None,
-    growth_error: Floats,
+    correction_errors: Floats,
     converged: bool = False,
 ) -> pd.DataFrame:
     """Return the table with what to use of each mean and sd, and what short chains have found.
 
-    ``growth_error`` is that of the logarithm of ``psis_sd / vi_sd``; ``converged`` says whether q
-    is known to be an optimum.
+    ``correction_errors`` has two rows, the errors of ``shift`` and those of the logarithm of
+    ``psis_sd / vi_sd``; ``converged`` says whether q is known to be an optimum.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         growth = np.log(table["psis_sd"].to_numpy() / table["vi_sd"].to_numpy())
@@ -127,8 +127,9 @@ def with_use(
         khat_sd=table["khat_sd"].to_numpy(),
         threshold=smoothed.threshold,
         shift=table["shift"].to_numpy(),
+        shift_error=correction_errors[0],
         growth=growth,
-        growth_error=growth_error,
+        growth_error=correction_errors[1],
         joint_khat=float(smoothed.weights_khat),
         effective=float(smoothed.ess) / smoothed.num_draws,
         weights_work=weights_work,

@@ -21,6 +21,7 @@ from vicheck.judging.cutoffs import (
     LEAST_ACCEPTANCE,
     LEVEL_ERRORS,
     NO_MEAN,
+    REJECTED_BELOW,
     SETTLED,
     SMALL_GROWTH,
     SMALL_SHIFT,
@@ -62,6 +63,8 @@ class Witnesses:
     threshold: float
     shift: Floats
     """By which the weights correct the mean, in sds."""
+    shift_error: Floats
+    """NaN where it is not known."""
     growth: Floats
     """By which they correct the log sd."""
     growth_error: Floats
@@ -86,7 +89,8 @@ def choose_mean(known: Witnesses) -> list[Use]:
     stay where these are say the same. Elsewhere only chains from q can tell: when they stay, its
     mean is right under a bad joint. Where they have left q in the mean of anything else, they are
     believed only if they have arrived (`_have_arrived`): in a funnel they move on and on, and what
-    depends on tau follows later. Nor are they believed in a mean that spreads slowly (`_creeps`).
+    depends on tau follows later. Nor are they believed in a mean that spreads slowly (`_creeps`),
+    or that even bad weights contradict (`_weights_contradict`).
     """
     seen = _by_chains(known, of_sd=False)
     return _choose(known, known.khat, np.abs(known.shift) < SMALL_SHIFT, seen)
@@ -171,10 +175,10 @@ def _by_chains(known: Witnesses, of_sd: bool) -> _Seen:
     if not chains.acceptance >= LEAST_ACCEPTANCE or are_stuck(chains):
         return _Seen(no, no, no)
     still, confirm, contradict = _stays(chains.from_q, chains.rhat, of_sd), no, no
+    still = still & ~_weights_contradict(known, chains, of_sd)
     moved = _has_moved(chains.from_q, chains.rhat, of_sd=False).any()
     if of_sd:
         moved = moved or _has_moved(chains.from_q, chains.rhat, of_sd=True).any()
-        still = still & ~_weights_contradict(known)
     elif not known.converged:
         still = still & ~_creeps(chains)
     if moved and not _have_arrived(chains):
@@ -185,16 +189,25 @@ def _by_chains(known: Witnesses, of_sd: bool) -> _Seen:
     return _Seen(still, confirm, contradict)
 
 
-def _weights_contradict(known: Witnesses) -> Bools:
-    """Say which sds of q even bad weights contradict, although chains confirm them.
+def _weights_contradict(known: Witnesses, chains: ShortChains, of_sd: bool) -> Bools:
+    """Say what even bad weights contradict of q, although chains confirm it.
 
-    Where two parts of the posterior have the same centre, as wide and narrow components have, no
-    mean moves and chains stay in the part where they began.
+    Where the posterior has a narrow and a wide part, chains stay in the one where they began, or
+    take long to the other. If both parts have the same centre, no mean moves, and sds alone are in
+    question. If any mean moves at all, the centres differ, and where the rest lies is not known.
+
+    A mean is contradicted only if q is not known to be an optimum, and if many draws count: bad
+    weights see one side of a funnel, and the mean of the optimum may be right nonetheless.
     """
-    if known.joint_khat >= NO_MEAN and known.effective > ANOTHER_PART:
-        return np.ones(len(known.khat), bool)
+    many = known.effective > ANOTHER_PART
+    if many and known.joint_khat >= NO_MEAN:
+        moves = np.nanmin(chains.from_q.shift_p, initial=1.0) < REJECTED_BELOW
+        return np.full(len(known.khat), of_sd or bool(moves))
     with np.errstate(invalid="ignore"):
-        return np.abs(known.growth) - ERRORS_AWAY * known.growth_error > _TOLERANCE
+        if of_sd:
+            return np.abs(known.growth) - ERRORS_AWAY * known.growth_error > _TOLERANCE
+        beyond = np.abs(known.shift) - ERRORS_AWAY * known.shift_error > DRIFT_SHIFT
+    return beyond & (many and not known.converged)
 
 
 def _have_arrived(chains: ShortChains) -> bool:

@@ -231,10 +231,11 @@ class Check(CheckOutputs):
         )
         table["mcse"] = np.hypot(table["mcse"], by_modes)
         weights_work = self._judged_by_ratios.weights_work.value == "yes"
-        growth_error = np.full(len(self.names), np.nan)
+        errors = np.full((2, len(self.names)), np.nan)
         if self.chains is not None:  # who else would contradict the weights?
-            growth_error = np.array([each.growth_error for each in self._corrections])
-        known = spoilt, self.chains, growth_error, has_converged(self.convergence)
+            errors[0] = [each.shift_error for each in self._corrections]
+            errors[1] = [each.growth_error for each in self._corrections]
+        known = spoilt, self.chains, errors, has_converged(self.convergence)
         return with_use(table, self.psis, weights_work, *known)
 
     @property

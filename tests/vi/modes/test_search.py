@@ -11,10 +11,16 @@ from vicheck.model import double_precision
 from vicheck.paper import models
 from vicheck.results.modes import ModeSearch
 from vicheck.runtime.compiling import is_large
+from vicheck.vi.curvature import Curvature
 from vicheck.vi.density import Density
 from vicheck.vi.families.mean_field import MeanField
 from vicheck.vi.modes.place import Place, place_of
-from vicheck.vi.modes.search import find_modes, search_modes
+from vicheck.vi.modes.search import (
+    _log_share_of_draws,
+    find_modes,
+    higher_than_modes,
+    search_modes,
+)
 from vicheck.vi.modes.starts import choose_starts, random_starts
 
 CENTRES = np.array([[0.0, 0.0], [3.0, 0.0], [-2.0, -3.0]])
@@ -99,6 +105,39 @@ def test_a_mode_inside_the_bulk_that_is_too_small_to_be_drawn_is_another():
     log_z = [-0.5 * np.sum(y**2) / (1 + s**2) - 6 * np.log(1 + s**2) for s in (0.1, 1.0)]
     share = 1.0 / (1.0 + np.exp(log_z[1] - log_z[0]))
     assert search.share_of_others == pytest.approx(share, abs=0.02)
+
+
+def test_draws_are_starts_if_they_are_higher_than_all_modes(model):
+    search = search_modes(model, HERE)
+    top = search.log_p.max()
+    log_p = top + np.array([-1.0, 0.05, 3.0, np.nan, 0.2, np.inf, 1.0, 2.0, 4.0])
+    np.testing.assert_array_equal(higher_than_modes(search, log_p), [8, 2, 7, 6])
+    assert not len(higher_than_modes(search, log_p[:2]))
+    assert not len(higher_than_modes(None, log_p))
+    more = CENTRES[2:] + 0.01
+    found = find_modes(model, HERE, 1, 0, more=more).search
+    assert found.starts == {"approximation": 1, "draw": 1}
+    np.testing.assert_allclose(found.z, CENTRES[[0, 2]], atol=1e-4)
+
+
+def test_the_one_mode_of_heavy_tails_in_many_dimensions_is_no_other():
+    """It has e^-9 of the volume of a q with the right sds, but their draws know its mass well."""
+    model = vicheck.from_log_density(lambda x: -4.5 * jnp.sum(jnp.log1p(x**2 / 8)), np.zeros(50))
+    search = search_modes(model, Place(np.full(50, 0.05), np.full(50, np.sqrt(8 / 6))))
+    assert (search.num_reached, search.num_others) == (1, 0)
+
+
+@pytest.mark.parametrize(("precision", "dim"), [(1.0, 3), (0.2, 3), (3.0, 2), (30.0, 1)])
+def test_how_many_draws_know_a_mode_is_what_their_weights_say(precision, dim):
+    """Of p with the mode's curvature: 1 / E (p / q)^2, the share of effective draws."""
+    place = Place(np.zeros(dim), np.full(dim, 2.0))
+    curvature = Curvature(np.ones((1, dim, dim)), None, precision / 4.0 * np.eye(dim)[None])
+    z = np.random.default_rng(1).normal(size=(400_000, dim))
+    ratios = np.exp(-0.5 * (max(precision, 1.0) - 1.0) * (z**2).sum(axis=1))
+    share = ratios.mean() ** 2 / np.square(ratios).mean()
+    assert np.exp(_log_share_of_draws(place, curvature)) == pytest.approx(share, rel=0.02)
+    unknown = Curvature(np.ones((1, dim)), None)
+    assert np.isnan(_log_share_of_draws(place, unknown)).all()
 
 
 @pytest.mark.parametrize("apart", [3.6, 4.4])

@@ -20,11 +20,11 @@ from vicheck.vi.density import Density
 from vicheck.vi.families.family import Family
 from vicheck.vi.modes.climbs import Climbs, climb_from
 from vicheck.vi.modes.place import MAX_DENSE, Place, place_of
-from vicheck.vi.modes.starts import choose_starts
+from vicheck.vi.modes.starts import Starts, choose_starts
 from vicheck.vi.modes.symmetry import describe_symmetry
 from vicheck.vi.modes.tails import endless_coordinate
 
-__all__ = ["NUM_STARTS", "Found", "find_modes", "search_modes"]
+__all__ = ["NUM_STARTS", "Found", "find_modes", "higher_than_modes", "search_modes"]
 
 Floats = NDArray[np.float64]
 
@@ -52,8 +52,12 @@ _DIP, _LINE = 0.1, 24
 """Nats by which the density must dip between two modes, and points where that is looked at."""
 _HARDLY_DRAWN = np.log(1e-4)
 """Share, in logs, of q's volume; of 100,000 draws ten fall into it."""
+_HARDLY_KNOWN = np.log(1e-3)
+"""Share, in logs, of q's draws that count when weighted for a mode: of 100,000, a hundred."""
 _HIGHER = 0.1
 """Nats by which a mode must be higher than the approximation's own, to be another within reach."""
+_HIGHEST_DRAWS = 4
+"""Draws to climb from, where draws are higher than all modes."""
 
 
 class Found(NamedTuple):
@@ -114,10 +118,12 @@ def find_modes(
     seed: int,
     budget: float = np.inf,
     elbo: float = np.nan,
+    more: Floats | None = None,
 ) -> Found:
     """Search; an expensive density gets fewer and shorter climbs, within a budget of evaluations.
 
-    The ELBO of the approximation, where it is known, says how much it holds at least.
+    The ELBO of the approximation, where it is known, says how much it holds at least. ``more`` are
+    draws of it to climb from besides, of shape ``(n, d)``.
     """
     density = Density(model.program, model.data, {})
     # Compiled code may call a function on the host, whose time the size of the model does not tell.
@@ -129,6 +135,8 @@ def find_modes(
         num_starts = int(min(num_starts, max(_FEWEST_STARTS, budget / _FEW_EVALUATIONS)))
         most = _FEW_EVALUATIONS
     starts = choose_starts(model, density, place, num_starts, seed, is_cheap)
+    if more is not None:
+        starts = Starts(np.concatenate([starts.z, more]), starts.origins + ("draw",) * len(more))
     climbs = climb_from(density, place, starts.z, most, is_cheap)
     if not is_cheap:
         left = budget - density.num_evaluations[0]
@@ -153,6 +161,18 @@ def find_modes(
         endless="" if endless is None else model.coordinates[endless],
     )
     return Found(search, _take(modes.curvature, order), is_cheap)
+
+
+def higher_than_modes(search: ModeSearch | None, log_p: Floats) -> NDArray[np.intp]:
+    """Return the highest draws, if they lie higher than any mode that was found.
+
+    Then there is a mode that no start has led to, too narrow for that, and these draws are in it.
+    """
+    if search is None or not len(search.log_p):
+        return np.empty(0, np.intp)
+    known = np.where(np.isfinite(log_p), log_p, -np.inf)
+    highest = np.argsort(-known, kind="stable")[:_HIGHEST_DRAWS]
+    return highest[known[highest] > search.log_p.max() + _HIGHER]
 
 
 class _Modes(NamedTuple):
@@ -254,7 +274,8 @@ def _reached(density: Density, place: Place, modes: _Modes) -> NDArray[np.bool_]
     density does not dip on the way there, or if it is within reach and no higher: draws of q are
     there, and their ratios say how many there should be. Unless the mode is so small against q that
     hardly a draw hits it, as it happens in many dimensions: then not even one in q's bulk is
-    reached.
+    reached. That is not said where q is only a little wider along each of many axes: there draws
+    beside the mode, weighted, know it well.
     """
     reached = np.zeros(len(modes.z), bool)
     if not len(modes.z):
@@ -273,7 +294,28 @@ def _reached(density: Density, place: Place, modes: _Modes) -> NDArray[np.bool_]
     higher = modes.log_p > top + _HIGHER
     with np.errstate(invalid="ignore"):
         too_small = modes.log_mass - modes.log_p - place.log_volume < _HARDLY_DRAWN
+        too_small &= _log_share_of_draws(place, modes.curvature) < _HARDLY_KNOWN
     return (~dips | (within & ~higher)) & ~too_small
+
+
+def _log_share_of_draws(place: Place, curvature: Curvature) -> Floats:
+    """Return the log of the share of q's draws that count when weighted for each mode.
+
+    For a Gaussian with the curvature of the mode, at q's mean: 1 over the second moment of its
+    ratio to q. Along an axis of q on which it is narrower, by b in precision, that is (2 b - 1) /
+    b^2: next to nothing is lost where q is a little too wide, though in many dimensions the mode
+    has a tiny part of its volume. NaN where the curvature is not known.
+    """
+    if curvature.hessian is None:
+        return np.full(len(curvature.directions), np.nan)
+    root = np.diag(place.sd) if place.root is None else place.root
+    shares = []
+    for hessian in curvature.hessian:
+        in_units = root.T @ hessian @ root
+        known = bool(np.isfinite(in_units).all())
+        b = np.maximum(np.linalg.eigvalsh(in_units), 1.0) if known else np.array([np.nan])
+        shares.append(0.5 * np.log((2.0 * b - 1.0) / np.square(b)).sum())
+    return np.array(shares)
 
 
 def _dips(
