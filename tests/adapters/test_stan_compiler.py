@@ -80,6 +80,12 @@ def wait_for(path):
         time.sleep(0.01)
 
 
+def states_of(group):
+    """Return the states of the processes of a group, as ps has them."""
+    asked = ["ps", "-o", "stat=", "-g", group]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.split()
+
+
 # Headers.
 
 
@@ -159,10 +165,10 @@ def test_an_interrupt_ends_the_compiler_and_leaves_nothing(fake, place, tmp_path
     assert process.wait() != 0
     assert [path.suffix for path in place.iterdir()] == [".lock"]
     group = (tmp_path / "pid").read_text().strip()
-    listed = subprocess.run(
-        ["ps", "-o", "stat=", "-g", group], capture_output=True, text=True, check=False
-    )
-    assert all(state.startswith("Z") for state in listed.stdout.split())
+    until = time.monotonic() + 60.0
+    while any(not state.startswith("Z") for state in states_of(group)):  # killed, and not yet gone
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def test_what_a_killed_process_left_is_removed(fake, place):
