@@ -77,3 +77,23 @@ def test_the_other_axes_lie_where_widths_change():
     # All other axes are alike, so that only these two are determined, as first and last.
     for axis in (root[:, 1], root[:, -1]):
         assert np.abs(axis @ turn[:, 1:3]).max() > 0.99
+
+
+def test_what_changes_a_driver_is_none_itself():
+    """A scale times a vector: the scale's own curvature changes with each of the vector."""
+    x = draws()
+    slopes = -x.copy()
+    slopes[:, 0] += 0.15 * (np.square(x[:, 1:]) - 1.0).sum(axis=1) + 0.3 * x[:, 0] * x[:, 1:].sum(1)
+    slopes[:, 1:] += 0.3 * x[:, :1] * x[:, 1:] + 0.15 * (np.square(x[:, :1]) - 1.0)
+    assert list(find_drivers(x, slopes, np.zeros(DIM), np.eye(DIM))) == [0]
+
+
+def test_axes_are_not_disturbed_by_what_else_gradients_depend_on():
+    x = draws(1024)
+    turn = np.linalg.qr(np.random.default_rng(3).normal(size=(DIM - 1, DIM - 1)))[0]
+    y = x[:, 1:] @ turn
+    slopes = -x.copy()
+    slopes[:, 1:] += (0.1 * np.arange(-2, 3) * x[:, :1] * y) @ turn.T
+    slopes[:, 1:] += 0.5 * (np.square(x[:, :1]) - 1.0)
+    root = axes_after(np.array([0]), x, slopes, np.zeros(DIM), np.eye(DIM))
+    np.testing.assert_allclose(np.abs(root[1:, 1:].T @ turn), np.eye(DIM - 1), atol=0.01)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from vicheck.model import double_precision
 from vicheck.rescuing.candidate import Candidate
-from vicheck.rescuing.proposals import num_steering
-from vicheck.rescuing.steering import Straightened
+from vicheck.rescuing.proposals import num_steering, stretched
+from vicheck.rescuing.steering import Look, Straightened
 from vicheck.stats.drivers import axes_after, find_drivers
 from vicheck.stats.renyi import log_mean_power
 from vicheck.stats.t_mixtures import TMixture, single_t
@@ -35,6 +35,10 @@ _OF_DRIVERS = tuple(
 )
 _WIDEST_OF_DRIVERS = (3.0, 2.0)
 _DFS = (10.0, 30.0, 100.0)
+_LOW_ENOUGH = 0.4
+"""khat below which drivers are drawn no wider: 0.5 is asked, and other draws may have more."""
+_WIDER = (1.0, 1.25, 1.6)
+"""Factors by which drivers are drawn wider than chosen."""
 _LOSSES = (0.0, 0.2, 0.5, 1.0, 1.5)
 """Stretches by what they cost: a normal of d axes that is wider by a factor of
 ``sqrt(1 + c sqrt(6 / d))`` loses some ``3 c^2`` nats of effective draws, whatever d."""
@@ -64,7 +68,8 @@ def conditioned(candidate: Candidate, seed: int) -> Candidate | str:
     shape = trained_shape(model, mean, root, len(drivers), seed)
     unit = _Noise.of(len(drivers), model.dim, (30.0, 1.0), (100.0, 1.0))
     q = Conditional.around(mean, root, shape, unit.first, unit.rest)
-    noise = _chosen(Straightened(model, q, seed), len(drivers))
+    steering = Straightened(model, q, seed)
+    noise = _widened(steering, _chosen(steering, len(drivers)))
     q = q.over(noise.first, noise.rest)
     return Candidate(model, q, None, candidate.code, candidate.adapted)
 
@@ -113,6 +118,24 @@ def _chosen(steering: Straightened, drivers: int) -> _Noise:
 
     choices = [(one, other) for one in _OF_DRIVERS for other in of_rest]
     return _Noise.of(drivers, dim, *min(choices, key=lambda choice: power(*choice)))
+
+
+def _widened(steering: Straightened, noise: _Noise) -> _Noise:
+    """Return it with drivers drawn so wide that khat of its own draws is low enough, or lowest.
+
+    Where drivers are far out in a corner, what was trained of the others may be so wrong that one
+    draw in thousands has a large ratio, and the choice by a mean of ratios has not seen it.
+    """
+    lowest, best = np.inf, noise
+    for stretch in _WIDER:
+        wider = _Noise(stretched(noise.first, stretch), noise.rest)
+        u = wider.draw(steering.rng, 2 * num_steering(steering.dim))
+        khat = Look(u, steering.log_p(u), wider.log_density(u)).khat
+        if khat < lowest:
+            lowest, best = khat, wider
+        if lowest < _LOW_ENOUGH:
+            break
+    return best
 
 
 def _t(dim: int, df: float, stretch: float) -> TMixture:

@@ -34,6 +34,9 @@ def find_drivers(z: Floats, gradients: Floats, mean: Floats, covariance: Floats)
     Stein's lemma that of ``(g_a + v_a) v_a v_b``, where v is the gradient of the normal with
     its sign changed (up to a term that vanishes where the normal is optimal). A driver is a b that
     changes many, or some by much; a is measured by its conditional sd and b by its marginal one.
+    What changes a driver counts no longer: given the driver, the other follows it. Where a scale
+    multiplies a vector, as that of the steps of a random walk does, the curvature along the scale
+    changes with each of the vector, and the scale alone has to be a driver.
 
     Parameters
     ----------
@@ -50,12 +53,18 @@ def find_drivers(z: Floats, gradients: Floats, mean: Floats, covariance: Floats)
     changes = along.T @ across / len(z)
     spread = np.square(along).T @ np.square(across) / len(z) - np.square(changes)
     errors = np.sqrt(np.maximum(spread, 0.0) / len(z))
-    changes = np.where(np.abs(changes) > _LEAST_ERRORS * errors, changes, 0.0)
-    np.fill_diagonal(changes, 0.0)
-    strength = np.square(changes).sum(axis=0)
-    order = np.argsort(-strength, kind="stable")
-    found = (strength[order] > 0.0) & (strength[order] >= _LEAST_PART * strength.max())
-    return np.asarray(order[found][: min(_MOST_DRIVERS, len(mean) - 1)])
+    left = np.square(np.where(np.abs(changes) > _LEAST_ERRORS * errors, changes, 0.0))
+    np.fill_diagonal(left, 0.0)
+    found: list[int] = []
+    least = max(_LEAST_PART * float(left.sum(axis=0).max()), np.finfo(float).tiny)
+    while len(found) < min(_MOST_DRIVERS, len(mean) - 1):
+        strength = left.sum(axis=0)
+        strongest = int(np.argmax(strength))
+        if strength[strongest] < least:
+            break
+        found.append(strongest)
+        left[strongest, :] = left[:, strongest] = 0.0
+    return np.array(found, dtype=np.intp)
 
 
 def axes_after(
@@ -72,16 +81,11 @@ def axes_after(
     dim, count = len(mean), len(drivers)
     order = np.concatenate([drivers, np.setdiff1d(np.arange(dim), drivers)])
     ordered = np.linalg.cholesky(covariance[np.ix_(order, order)])
-    x = np.linalg.solve(ordered, (z - mean)[:, order].T).T
-    others = x[:, count:]
+    x = np.asarray(np.linalg.solve(ordered, (z - mean)[:, order].T).T, np.float64)
     away = np.clip(gradients[:, order] @ ordered + x, -_LARGEST, _LARGEST)[:, count:]
     change, seen = np.zeros((2, dim - count, dim - count))
-    for each in range(count):
-        along = away * x[:, [each]]
-        one = along.T @ others / len(x)
-        spread = np.square(along).T @ np.square(others) / len(x) - np.square(one)
-        certain = np.abs(one) > _LEAST_ERRORS * np.sqrt(np.maximum(spread, 0.0) / len(x))
-        seen += np.square(np.where(certain, one, 0.0))
+    for each, (one, error) in enumerate(_changes(x, away, count)):
+        seen += np.square(np.where(np.abs(one) > _LEAST_ERRORS * error, one, 0.0))
         change += (1.0 + 0.37 * each) * (one + one.T)
     if np.trace(seen) >= _MOSTLY * seen.sum():
         change = np.diag(np.arange(dim - count, dtype=float))  # whose axes are the coordinates'
@@ -90,3 +94,24 @@ def axes_after(
     root = np.empty_like(turned)
     root[order] = turned
     return root
+
+
+def _changes(x: Floats, away: Floats, count: int) -> list[tuple[Floats, Floats]]:
+    """Return how each of the first axes changes the curvature along the others, with errors.
+
+    Gradients are regressed on products of the axes. The plain means of these products, which have
+    the same expectation, are several times as noisy: all else that a gradient depends on adds to
+    them.
+    """
+    first, others = x[:, :count], x[:, count:]
+    rows, columns = np.tril_indices(count)
+    terms = [np.ones((len(x), 1)), x, first[:, rows] * first[:, columns]]
+    before = sum(each.shape[1] for each in terms)
+    terms += [first[:, [each]] * others for each in range(count)]
+    basis, root = np.linalg.qr(np.concatenate(terms, axis=1))
+    inverse = np.linalg.inv(root)
+    along = basis.T @ away
+    rest = np.square(away - basis @ along).sum(axis=0) / (len(x) - len(root))
+    slopes, sds = inverse @ along, np.sqrt(np.square(inverse).sum(axis=1)[:, None] * rest)
+    blocks = [slice(at, at + others.shape[1]) for at in range(before, len(root), others.shape[1])]
+    return [(slopes[block].T, sds[block].T) for block in blocks]
