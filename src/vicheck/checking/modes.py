@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from vicheck.errors import in_brief
 from vicheck.judging import spoilt_by_modes
@@ -214,12 +215,12 @@ def _search_beside(
 
     with double_precision(), np.errstate(invalid="ignore"):
         model = model.snapshot()
-        elbo = np.nan if draws.unnormalized else float(np.mean(draws.log_p - draws.log_q))
+        height = np.nan if draws.unnormalized else _height(draws, weights_work)
         q = None if draws.q is None else draws.q.family()
         place = place_of(draws if q is None else q, model)
         budget = float(draws.num_draws)
-        found = find_modes(model, place, num_starts or NUM_STARTS, seed, budget, elbo)
-        if q is None or not found.search.num_others or not np.isfinite(elbo):
+        found = find_modes(model, place, num_starts or NUM_STARTS, seed, budget, height)
+        if q is None or not found.search.num_others or not np.isfinite(height):
             return found.search, None
         kind = kind_of(
             "full_rank" if model.dim <= _MAX_FULL_RANK else "mean_field", model.dim, None
@@ -227,10 +228,23 @@ def _search_beside(
         optima, _ = optima_of_others(model, kind, found, seed, q=q)
         if not optima:
             return found.search, None
-        members, elbos = [q], [elbo]
+        members, heights = [q], [height]
         for optimum in optima:
             members.append(optimum.q)
-            elbos.append(optimum.elbo)
+            heights.append(optimum.elbo)
         reported = reported_quantities(model, None)
-        pooled = pooled_modes(model, members, elbos, reported, _POOLED_DRAWS, seed, weights_work)
+        pooled = pooled_modes(model, members, heights, reported, _POOLED_DRAWS, seed, weights_work)
     return found.search, pooled
+
+
+def _height(draws: Draws, weights_work: bool) -> float:
+    """Return what is known of the log of the mass where draws lie.
+
+    The weights tell it where they work. The ELBO, which is only a bound, may be a hundred nats
+    lower for a proposal with heavy tails: q would have no part in the mixture with a normal at a
+    mode that it covers.
+    """
+    ratios = np.asarray(draws.log_p - draws.log_q)
+    if not weights_work:
+        return float(np.mean(ratios))
+    return float(logsumexp(np.where(np.isnan(ratios), -np.inf, ratios)) - np.log(len(ratios)))
