@@ -310,7 +310,7 @@ def honesty() -> list[str]:
 
 
 def number(value: float | None) -> str:
-    return "" if value is None else f"{value:.2g}"
+    return "" if value is None or np.isnan(value) else f"{value:.2g}"
 
 
 if __name__ == "__main__":
