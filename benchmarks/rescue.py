@@ -12,6 +12,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +45,12 @@ khat before is from 8000 draws, or from 32,000 where the 8000 were promising; kh
 32,000 fresh ones. The errors are the largest of any quantity: of a mean in posterior sds, of an sd
 as a log ratio, and of a mean in Monte Carlo errors (its own and the reference's). They are held
 against exact numbers, the reference draws of posteriordb or long runs of NUTS
-(`benchmarks/rescue_truths.py`). *gradients*
+(`benchmarks/rescue_truths.py`). A mean or sd that a rescue leaves out is not counted. *gradients*
 counts all that were evaluated, in the fit, remedies, checks, short chains and, where it was run,
 NUTS; *densities* counts evaluations without a gradient, which cost about a third as much. *NUTS*
 is the number of gradients of NUTS run from scratch, four chains of 1000 draws after 1000 steps of
 warm-up, with a star where its R-hat, effective draws or divergences are not in order. *s* is
-processor seconds, including compiling.
+processor seconds, including compiling. {when}
 
 | problem | d | khat before | after | level | by | mean | sd | in MCSE \
 | gradients | densities | NUTS | s |
@@ -116,6 +117,8 @@ def rescued(problem: Problem) -> dict[str, Any]:
     trail = found.trail
     return {
         "parameters": model.dim,
+        "measured": date.today().isoformat(),
+        "version": vicheck.__version__,
         "khat_before": float(trail["khat_after"][0]),
         "khat_after": float(found.check.khat),
         "level": found.check.verdict.level,
@@ -139,9 +142,9 @@ def compared(moments: Any, truth: Truth) -> dict[str, Any]:
     off = np.abs(table["mean"].to_numpy(float) - mean)
     noise = np.hypot(table["mcse"].to_numpy(float), sd / np.sqrt(truth.num_draws))
     return {
-        "mean_error": float((off / sd).max()),
-        "sd_error": float(np.abs(np.log(table["sd"].to_numpy(float) / sd)).max()),
-        "in_mcse": float((off / noise).max()),
+        "mean_error": float(np.nanmax(off / sd)),
+        "sd_error": float(np.nanmax(np.abs(np.log(table["sd"].to_numpy(float) / sd)))),
+        "in_mcse": float(np.nanmax(off / noise)),
     }
 
 
@@ -256,7 +259,7 @@ def groups() -> Any:
 
 
 def as_markdown(rows: dict[str, dict[str, Any]], missing: list[str]) -> str:
-    lines = [HEAD]
+    lines = [HEAD.replace("{when}", when(rows))]
     for name, row in rows.items():
         level = row["level"] if row["succeeded"] else f"{row['level']}, not rescued"
         if row["succeeded"] and "mcmc" in row["by"]:
@@ -271,8 +274,16 @@ def as_markdown(rows: dict[str, dict[str, Any]], missing: list[str]) -> str:
             f"| {row['densities']} | {of_nuts}{star} | {row['seconds']} |"
         )
     if missing:
-        lines += ["", f"Not measured since rescues judge in stages: {'; '.join(missing)}."]
+        lines += ["", f"Not measured: {'; '.join(missing)}."]
     return "\n".join([*lines, *honesty()]) + "\n"
+
+
+def when(rows: dict[str, dict[str, Any]]) -> str:
+    """Say on which days and with which versions rows were measured."""
+    days = sorted({row["measured"] for row in rows.values()})
+    versions = ", ".join(sorted({row["version"] for row in rows.values()}))
+    span = f"on {days[0]}" if len(days) == 1 else f"from {days[0]} to {days[-1]}"
+    return f"Rescues were run\n{span}, with vicheck {versions}."
 
 
 def honesty() -> list[str]:
@@ -299,7 +310,7 @@ def honesty() -> list[str]:
 
 
 def number(value: float | None) -> str:
-    return "" if value is None else f"{value:.2g}"
+    return "" if value is None or np.isnan(value) else f"{value:.2g}"
 
 
 if __name__ == "__main__":

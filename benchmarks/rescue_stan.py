@@ -16,8 +16,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 from rescue import number, rescued
 from truth.problems.posteriordb import BY_STAN, stan_problems
 
-import vicheck
-
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "benchmarks" / "rescue_stan.json", ROOT / "docs" / "rescue-posteriordb.md"
 MEAN, SD = 0.1, 0.1
@@ -32,7 +30,7 @@ def main() -> None:
     listed = {each.name.removeprefix(BY_STAN): each for each in stan_problems(options.checkout)}
     rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for name in options.names or listed:
-        rows[name] = rescued(listed[name]) | {"version": vicheck.__version__}
+        rows[name] = rescued(listed[name])
         print(name, json.dumps(rows[name]), flush=True)
         RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
         PAGE.write_text(as_markdown({each: rows[each] for each in listed if each in rows}, listed))

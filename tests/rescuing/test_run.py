@@ -14,7 +14,7 @@ import vicheck
 from vicheck import errors
 from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred, horseshoe_logistic
 from vicheck.rescuing import run as rescuing
-from vicheck.rescuing import sampling
+from vicheck.rescuing import sampling, under_way
 from vicheck.rescuing.candidate import NUM_SCREENED, Candidate, judged
 from vicheck.rescuing.ladder import LADDER, Rung, ordered
 from vicheck.rescuing.proposals import t_around
@@ -150,7 +150,20 @@ def test_a_horseshoe_is_not_rescued_and_what_drifts_and_nuts_would_cost_is_said(
     worst = chains.names[np.nanargmax(np.abs(chains.drift))]
     assert f"Short chains move the mean of {worst} by" in rescued.sentence
     assert rescued.trail["remedy"].iloc[-1] == "mcmc"
-    assert re.match(r"NUTS would take about \d+ h \(4 chains", rescued.trail["why"].iloc[-1])
+    would_take = rescued.trail["why"].iloc[-1]
+    assert re.match(r"NUTS would take about \d+ h \(4 chains", would_take)
+    assert rescued.sentence.endswith(f" {would_take}.")
+
+
+def test_what_nuts_has_cost_in_vain_is_said(monkeypatch):
+    z = np.random.default_rng(2).normal(size=(4, 100, 2))
+    numbers = [dict.fromkeys(("x[0]", "x[1]"), each) for each in (1.4, 8.0, 0.4)]
+    found = vicheck.Reference(z, {"x": z}, *numbers, num_divergent=0)
+    monkeypatch.setattr(under_way, "sampled", lambda patient: found)
+    rescued = vicheck.rescue(vicheck.fit(correlated(2)), remedies=["mcmc"], **FEW)
+    assert not rescued.succeeded
+    said = r"NUTS has not mixed in 0 gradients and \d s: the largest Rhat is 1.400, .* "
+    assert re.search(said + "An ESS of 400 would take at least 50 times as long.", rescued.sentence)
 
 
 def test_nuts_is_expected_to_take_more_steps_in_many_dimensions():

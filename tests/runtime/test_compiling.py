@@ -17,6 +17,7 @@ from vicheck.model import double_precision
 from vicheck.runtime import compiling
 from vicheck.runtime.compiling import ahead, num_compiled, num_kept
 from vicheck.runtime.computation import Computation, is_installed
+from vicheck.runtime.portable import portable_digest
 from vicheck.runtime.tracing import Traced
 
 PRIOR_SD = 1.0
@@ -180,6 +181,20 @@ def test_models_of_numpyro_that_compute_the_same_share_code():
     assert model(0.25).log_density(np.zeros(1)) == first
     assert num_compiled() == before
     assert model(0.5).log_density(np.zeros(1)) != first
+
+
+def test_the_same_operations_by_other_names_keep_their_names():
+    def named(name):
+        def model():
+            mu = numpyro.sample("mu", dist.Normal(0.5, 2.0))
+            numpyro.deterministic(name, 3.0 * mu)
+
+        return vicheck.from_numpyro(model)
+
+    found = [list(named(name).constrain(np.zeros(1))) for name in ("first", "second")]
+    assert found == [["mu", "first"], ["mu", "second"]]
+    seen = [named(name).program.computation("constrain", {}) for name in ("first", "second")]
+    assert portable_digest(seen[0]) != portable_digest(seen[1])  # nor in the next process
 
 
 def test_programs_that_differ_share_nothing():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from vicheck.errors import in_brief
 from vicheck.judging import spoilt_by_modes
@@ -221,22 +222,22 @@ def _search_beside(
 
     with double_precision(), np.errstate(invalid="ignore"):
         model = model.snapshot()
-        elbo = np.nan if draws.unnormalized else float(np.mean(draws.log_p - draws.log_q))
+        height = np.nan if draws.unnormalized else _height(draws, weights_work)
         q = None if draws.q is None else draws.q.family()
         place = place_of(draws if q is None else q, model)
         budget = float(draws.num_draws)
-        found = find_modes(model, place, num_starts or NUM_STARTS, seed, budget, elbo)
+        found = find_modes(model, place, num_starts or NUM_STARTS, seed, budget, height)
         rows = higher_than_modes(found.search, draws.log_p)
         names = [name for name, _ in model.program.layout]
         if len(rows) and all(name in draws.values for name in names):
             theta = {name: draws.values[name][rows] for name in names}
             z = unconstrained(model.program, theta, model.data)
-            found = find_modes(model, place, num_starts or NUM_STARTS, seed, budget, elbo, z)
-        if q is None or not found.search.num_others or not np.isfinite(elbo):
+            found = find_modes(model, place, num_starts or NUM_STARTS, seed, budget, height, z)
+        if q is None or not found.search.num_others or not np.isfinite(height):
             return found.search, None
         reported = reported_quantities(model, None)
         how = reported, _POOLED_DRAWS, seed, weights_work
-    return found.search, _pooled_with(model, q, elbo, found, *how)
+    return found.search, _pooled_with(model, q, height, found, *how)
 
 
 def search_from_higher_draws(
@@ -270,7 +271,7 @@ def search_from_higher_draws(
 def _pooled_with(
     model: Model,
     q: Family,
-    elbo: float,
+    height: float,
     found: Found,
     reported: Quantities,
     num_draws: int,
@@ -287,8 +288,21 @@ def _pooled_with(
         optima, _ = optima_of_others(model, kind_of(name, model.dim, None), found, seed, q=q)
         if not optima:
             return None
-        members, elbos = [q], [elbo]
+        members, heights = [q], [height]
         for optimum in optima:
             members.append(optimum.q)
-            elbos.append(optimum.elbo)
-        return pooled_modes(model, members, elbos, reported, num_draws, seed, weights_work)
+            heights.append(optimum.elbo)
+        return pooled_modes(model, members, heights, reported, num_draws, seed, weights_work)
+
+
+def _height(draws: Draws, weights_work: bool) -> float:
+    """Return what is known of the log of the mass where draws lie.
+
+    The weights tell it where they work. The ELBO, which is only a bound, may be a hundred nats
+    lower for a proposal with heavy tails: q would have no part in the mixture with a normal at a
+    mode that it covers.
+    """
+    ratios = np.asarray(draws.log_p - draws.log_q)
+    if not weights_work:
+        return float(np.mean(ratios))
+    return float(logsumexp(np.where(np.isnan(ratios), -np.inf, ratios)) - np.log(len(ratios)))

@@ -20,6 +20,7 @@ __all__ = [
     "mixed",
     "num_steering",
     "refitted",
+    "stretched",
     "t_around",
 ]
 
@@ -60,11 +61,11 @@ def heavier(steering: Steering, *around: TMixture) -> TMixture:
     is below 1/3 for large samples: it asks for wider tails, at the price of some efficiency.
     """
     looks = [
-        steering.look(_stretched(each, _WIDEST, _DFS[0]), num_steering(steering.dim))
+        steering.look(stretched(each, _WIDEST, _DFS[0]), num_steering(steering.dim))
         for each in around
     ]
     candidates = [
-        _stretched(each, stretch, df) for each in around for df in _DFS for stretch in _STRETCHES
+        stretched(each, stretch, df) for each in around for df in _DFS for stretch in _STRETCHES
     ]
 
     def largest_power(candidate: TMixture) -> float:
@@ -99,7 +100,7 @@ def mixed(steering: Steering, start: TMixture, look: Look) -> TMixture:
     Each is fitted to draws of the one before; the draws are weighted by the density of the whole
     mixture, not by that of the part that each comes from.
     """
-    wide = _stretched(start, 1.5, 5.0)
+    wide = stretched(start, 1.5, 5.0)
     best, height = start, look.efficiency
     for count in _PARTS:
         least = max(50.0, 5.0 * steering.dim) * count**0.5
@@ -117,10 +118,10 @@ def mixed(steering: Steering, start: TMixture, look: Look) -> TMixture:
     return best
 
 
-def _stretched(around: TMixture, factor: float, df: float) -> TMixture:
-    return TMixture(
-        **(vars(around) | {"roots": factor * around.roots, "dfs": np.full_like(around.dfs, df)})
-    )
+def stretched(around: TMixture, factor: float, df: float | None = None) -> TMixture:
+    """Return a mixture whose parts are wider by a factor, and may have other tails."""
+    dfs = around.dfs if df is None else np.full_like(around.dfs, df)
+    return TMixture(**(vars(around) | {"roots": factor * around.roots, "dfs": dfs}))
 
 
 def refitted(mixture: TMixture, z: Floats, weights: Floats) -> TMixture:

@@ -60,14 +60,20 @@ def num_draws_of(seen: PsisResult | Check | None) -> int:
 
 
 def rank(checked: Check) -> tuple[float, ...]:
-    """Return what candidates are compared by: what can be used first, and then khat."""
+    """Return what candidates are compared by: what can be used first, and then khat.
+
+    Of those that cannot be used, one that chains have looked at stands before others: it has had
+    its judgement, and is not judged again in the hope of luckier draws.
+    """
     level = checked.verdict.level
     recommended = float((checked.moments["use"] != "neither").mean())
     khat = khat_of(checked)
     if level == "good":
         khat = min(khat, CLOSE)
-    usable = float(checked.chains is not None and can_be_used(checked))
-    return usable, float(level in _USABLE), round(recommended, 2), -round(khat, 2)
+    in_full = checked.chains is not None
+    usable = float(in_full and can_be_used(checked))
+    known = float(level in _USABLE), float(in_full), round(recommended, 2)
+    return usable, *known, -round(khat, 2)
 
 
 def largest_drift(checked: Check) -> tuple[str, float] | None:

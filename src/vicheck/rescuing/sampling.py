@@ -10,7 +10,7 @@ from vicheck.rescuing.ladder import Patient
 from vicheck.results.reference import Reference
 from vicheck.runtime.tally import count
 
-__all__ = ["sampled"]
+__all__ = ["duration", "sampled"]
 
 _NUM_CHAINS, _NUM_DRAWS, _NUM_WARMUP = 4, 1000, 500
 _TARGETS = (0.9, 0.99)
@@ -33,8 +33,8 @@ def sampled(patient: Patient) -> Reference | str:
     if expected > left:
         transitions = f"{_NUM_CHAINS} chains of {_NUM_WARMUP + _NUM_DRAWS} transitions"
         return (
-            f"NUTS would take about {_duration(expected)} ({transitions}, some {steps} "
-            f"gradients each), and {_duration(left)} of the budget is left"
+            f"NUTS would take about {duration(expected)} ({transitions}, some {steps} "
+            f"gradients each), and {duration(left)} of the budget is left"
         )
     weighted = not np.isnan(patient.check.kept_log_weights).any()
     around = patient.check if weighted else patient.candidate.fit
@@ -70,7 +70,8 @@ def _steps_expected(dim: int) -> int:
     return round(_STEPS_EXPECTED * max(1.0, dim / _MANY_PARAMETERS) ** 0.25)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return a time in the unit that suits it."""
     if seconds < 120.0:
         return f"{seconds:.0f} s"
     return f"{seconds / 60.0:.0f} min" if seconds < 7200.0 else f"{seconds / 3600.0:.0f} h"

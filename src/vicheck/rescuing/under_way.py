@@ -28,9 +28,9 @@ from vicheck.rescuing.ranking import (
     num_draws_of,
     rank,
 )
-from vicheck.rescuing.sampling import sampled
+from vicheck.rescuing.sampling import duration, sampled
 from vicheck.results.check import Check
-from vicheck.results.reference import Reference
+from vicheck.results.reference import MIN_ESS_PER_CHAIN, Reference
 from vicheck.results.rescue import Attempt, Rescue
 
 __all__ = ["UnderWay"]
@@ -213,7 +213,8 @@ class UnderWay:
         if mixed:
             return "No approximation is good enough, but NUTS has mixed: use its draws."
         reason = f" ({self.stopped})" if self.stopped else ""
-        return f"Not rescued{reason}: {change}; {best.verdict.sentence}{self._drifting()}"
+        said = best.verdict.sentence
+        return f"Not rescued{reason}: {change}; {said}{self._drifting()}{self._of_nuts()}"
 
     def _drifting(self) -> str:
         drift = largest_drift(self.best)
@@ -224,6 +225,22 @@ class UnderWay:
         count = int((np.abs(self.best.chains.drift) > 0.1).sum())
         of_all = f", and {count - 1} others by more than 0.1" if count > 1 else ""
         return f" Short chains move the mean of {drift[0]} by {drift[1]:+.2f} sd{of_all}."
+
+    def _of_nuts(self) -> str:
+        """Say what NUTS has cost or would cost, if it was come to."""
+        row = self.trail[-1]
+        if row.remedy != "mcmc" or not row.why:
+            return ""
+        found = self.reference
+        if found is None:
+            return f" {row.why if row.why.startswith('NUTS') else f'NUTS {row.why}'}."
+        took = f"in {row.gradients:,} gradients and {duration(row.seconds)}"
+        least = MIN_ESS_PER_CHAIN * found.num_chains
+        seldom = min(found.min_ess, found.min_tail_ess)
+        more = ""
+        if seldom < least:
+            more = f" An ESS of {least} would take at least {least / seldom:.2g} times as long."
+        return f" NUTS has not mixed {took}: {row.why}.{more}"
 
     @property
     def _remedies(self) -> tuple[str, ...]:

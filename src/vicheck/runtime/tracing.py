@@ -102,6 +102,8 @@ class _Seen(Portable):
 
     digest: bytes
     gradient: bytes
+    returned: Hashable
+    """The tree that it returns: equal operations may have other names."""
     subject: Any
     """What the function belongs to, if JAX cannot see all that it does; else None."""
     known_rules: bool
@@ -112,19 +114,23 @@ class _Seen(Portable):
         return self.subject is None and not self.gradient
 
     def portable(self) -> Any:
-        """Return the digests, if they say everything."""
-        return (self.digest, self.gradient) if self.subject is None and self.known_rules else None
+        """Return the digests and the tree, if they say everything."""
+        if self.subject is not None or not self.known_rules:
+            return None
+        return self.digest, self.gradient, self.returned
 
 
 def trace(function: Callable[..., Any], args: tuple[Any, ...], subject: Any) -> _Seen:
     """Return a key for what a function computes; with the subject if JAX cannot see all of it."""
     # A new partial each time, because JAX caches traces by function.
-    computation = Computation.of(jax.make_jaxpr(partial(function))(*args))
+    operations, returned = jax.make_jaxpr(partial(function), return_shape=True)(*args)
+    computation = Computation.of(operations)
     gradient = b""
     if computation.own_rules and all(_is_float(leaf) for leaf in jax.tree.leaves(args[0])):
         gradient = Computation.of(jax.make_jaxpr(partial(_gradient, function))(*args)).digest
     unseen = subject if computation.opaque else None
-    return _Seen(computation.digest, gradient, unseen, computation.known_rules)
+    structure = jax.tree.structure(returned)
+    return _Seen(computation.digest, gradient, structure, unseen, computation.known_rules)
 
 
 def trace_outline(

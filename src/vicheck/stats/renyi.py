@@ -125,7 +125,9 @@ def log_mean_power(log_p: Floats, log_q: Floats, log_b: Floats, alpha: float) ->
     One set of draws of a wide b serves many q. With alpha = 2 it is the chi-square criterion
     (Geweke 1989, section 3; the paper, section 5.2).
     """
-    return float(logsumexp(alpha * log_p - (alpha - 1.0) * log_q - log_b) - np.log(len(log_p)))
+    with np.errstate(over="ignore"):  # a density of exp(-1e308) is none
+        terms = alpha * log_p - (alpha - 1.0) * log_q - log_b
+    return float(logsumexp(terms) - np.log(len(log_p)))
 
 
 def order_for(khat: float, most: float = 2.0) -> float:
