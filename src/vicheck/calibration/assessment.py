@@ -14,6 +14,7 @@ from vicheck.evaluation import BLOCKS, chunk_size, densities_and_values
 from vicheck.model import Data, Program
 from vicheck.quantities import Quantities
 from vicheck.runtime.compiling import compiled
+from vicheck.runtime.seeds import generators
 from vicheck.stats.calibration import randomised_probability, ranked_probability, symmetric_kl_terms
 from vicheck.stats.psis import psis_quietly
 from vicheck.stats.smoothing import is_small
@@ -55,8 +56,8 @@ def assess(
     num_blocks, size, noise_dim = noise.shape[1:]
     uniform = np.empty((len(seeds), len(quantities.drawn_names)))
     every_draw = noise.reshape(len(seeds), num_blocks * size, noise_dim)
-    for rows, numbers, seed in zip(every_draw, uniform, seeds, strict=True):
-        rng = np.random.Generator(np.random.SFC64((int(seed), _NOISE)))
+    rngs = generators(np.random.SFC64, seeds, _NOISE)
+    for rows, numbers, rng in zip(every_draw, uniform, rngs, strict=True):
         rng.standard_normal(out=rows[:num_draws], dtype=np.float32)
         rng.random(out=numbers)
     evaluated = _evaluate((program, quantities), q, truth, noise, own, shared)

@@ -20,6 +20,7 @@ from vicheck.runtime.portable import Portable, portable_digest
 from vicheck.runtime.recent import Recent
 
 __all__ = [
+    "Seen",
     "Traced",
     "abstract",
     "abstract_key",
@@ -97,7 +98,7 @@ class Traced(Portable):
 
 
 @dataclass(frozen=True)
-class _Seen(Portable):
+class Seen(Portable):
     """What tracing has shown of a function: a key for what it computes."""
 
     digest: bytes
@@ -116,7 +117,7 @@ class _Seen(Portable):
         return (self.digest, self.gradient) if self.subject is None and self.known_rules else None
 
 
-def trace(function: Callable[..., Any], args: tuple[Any, ...], subject: Any) -> _Seen:
+def trace(function: Callable[..., Any], args: tuple[Any, ...], subject: Any) -> Seen:
     """Return a key for what a function computes; with the subject if JAX cannot see all of it."""
     # A new partial each time, because JAX caches traces by function.
     computation = Computation.of(jax.make_jaxpr(partial(function))(*args))
@@ -124,7 +125,7 @@ def trace(function: Callable[..., Any], args: tuple[Any, ...], subject: Any) -> 
     if computation.own_rules and all(_is_float(leaf) for leaf in jax.tree.leaves(args[0])):
         gradient = Computation.of(jax.make_jaxpr(partial(_gradient, function))(*args)).digest
     unseen = subject if computation.opaque else None
-    return _Seen(computation.digest, gradient, unseen, computation.known_rules)
+    return Seen(computation.digest, gradient, unseen, computation.known_rules)
 
 
 def trace_outline(
