@@ -1,8 +1,8 @@
 """Normal numbers for the draws of many fits: random bits, made normal where draws are evaluated.
 
-NumPy's normal numbers, ten million for 1000 fits to the eight schools, took a sixth to a quarter of
-the processor time of a calibration. Random bits take a twentieth of that, and to make them normal in
-compiled code, many at a time, takes a fifth.
+NumPy's normal numbers, ten million for 1000 fits to the eight schools, took a sixth to a quarter
+of the processor time of a calibration. Random bits take a twentieth of that, and compiled code
+makes them normal in a fifth.
 """
 
 from __future__ import annotations
