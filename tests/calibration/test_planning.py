@@ -48,7 +48,7 @@ def test_the_richest_family_has_none_that_is_richer():
         (170, 1000, 57),
         (1000, 1000, 250),  # four chunks
         (10_000, 1000, 250),  # at most 256 datasets each, in chunks of nearly equal size
-        (1000, 100_000, 6),  # many draws: bounded by memory
+        (1000, 100_000, 10),  # many draws: bounded by memory
         (10, 10**9, 1),
     ],
 )

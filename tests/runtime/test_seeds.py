@@ -7,7 +7,7 @@ import pytest
 
 import vicheck
 from vicheck.errors import ArgumentError
-from vicheck.runtime.seeds import as_seed
+from vicheck.runtime.seeds import as_seed, generators, states
 
 
 @pytest.mark.parametrize("number", [0, 3, 2**31, 2**32 - 1])
@@ -65,3 +65,21 @@ def test_every_function_takes_a_key():
     assert fit.seed == number
     code = vicheck.check(fit, seed=key, num_draws=1000, chains=False).provenance.code
     assert f"seed={number}" in code
+
+
+NUMBERS = np.array([0, 1, 2**31, 2**32 - 1, 2**32, 2**53 - 1, 2**62])
+
+
+@pytest.mark.parametrize("second", [0, 3, 2**32 + 5])
+def test_states_of_many_pairs_are_those_of_numpy(second):
+    made = states(NUMBERS, np.full_like(NUMBERS, second), 4)
+    for number, words in zip(NUMBERS, made, strict=True):
+        pair = (int(number), second)
+        assert np.array_equal(words, np.random.SeedSequence(pair).generate_state(4, np.uint64))
+
+
+@pytest.mark.parametrize("kind", [np.random.PCG64, np.random.SFC64])
+def test_generators_of_many_seeds_are_those_of_numpy(kind):
+    for number, rng in zip(NUMBERS, generators(kind, NUMBERS, 2), strict=True):
+        expected = np.random.Generator(kind((int(number), 2)))
+        assert np.array_equal(rng.standard_normal(9), expected.standard_normal(9))

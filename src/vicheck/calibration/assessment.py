@@ -10,10 +10,12 @@ import numpy as np
 from jax import lax
 from numpy.typing import NDArray
 
+from vicheck.calibration.noise import as_normal, random_bits
 from vicheck.evaluation import BLOCKS, chunk_size, densities_and_values
 from vicheck.model import Data, Program
 from vicheck.quantities import Quantities
 from vicheck.runtime.compiling import compiled
+from vicheck.runtime.seeds import generators
 from vicheck.stats.calibration import randomised_probability, ranked_probability, symmetric_kl_terms
 from vicheck.stats.psis import psis_quietly
 from vicheck.stats.smoothing import is_small
@@ -51,15 +53,15 @@ def assess(
     Entries of z have exact probabilities. For the other quantities the truth is ranked among draws
     from q, ties and the gaps between draws broken at random.
     """
-    noise = _no_noise(q, truth, own, shared, num_draws)
-    num_blocks, size, noise_dim = noise.shape[1:]
+    bits = _no_bits(q, truth, own, shared, num_draws)
+    num_blocks, size, noise_dim = bits.shape[1:]
     uniform = np.empty((len(seeds), len(quantities.drawn_names)))
-    every_draw = noise.reshape(len(seeds), num_blocks * size, noise_dim)
-    for rows, numbers, seed in zip(every_draw, uniform, seeds, strict=True):
-        rng = np.random.Generator(np.random.SFC64((int(seed), _NOISE)))
-        rng.standard_normal(out=rows[:num_draws], dtype=np.float32)
+    used = bits.reshape(len(seeds), -1)[:, : num_draws * noise_dim]
+    rngs = generators(np.random.SFC64, seeds, _NOISE)
+    for row, numbers, rng in zip(used, uniform, rngs, strict=True):
+        row[:] = random_bits(rng, row.size)
         rng.random(out=numbers)
-    evaluated = _evaluate((program, quantities), q, truth, noise, own, shared)
+    evaluated = _evaluate((program, quantities), q, truth, bits, own, shared)
     cdf, at_truth, ratios, true_values, values = map(np.asarray, evaluated)
     ratios = ratios.reshape(len(seeds), -1)[:, :num_draws]
     values = values.reshape(len(seeds), num_blocks * size, -1)[:, :num_draws]
@@ -81,12 +83,12 @@ def compile_assessment(
     num_draws: int,
 ) -> None:
     """Compile what `assess` needs for arrays of these shapes."""
-    noise = _no_noise(q, truth, own, shared, num_draws)
-    _evaluate((program, quantities), q, truth, noise, own, shared)
+    bits = _no_bits(q, truth, own, shared, num_draws)
+    _evaluate((program, quantities), q, truth, bits, own, shared)
 
 
-def _no_noise(q: Family, truth: Floats, own: Data, shared: Data, num_draws: int) -> Any:
-    """Return zeros to be filled with the noise of all draws, cut into blocks for each fit."""
+def _no_bits(q: Family, truth: Floats, own: Data, shared: Data, num_draws: int) -> Any:
+    """Return zeros to be filled with random bits for all draws, cut into blocks for each fit."""
     width = truth.shape[1] + sum(
         np.size(leaf) // len(truth) if name in own else np.shape(leaf)[0]
         for name, part in (own | shared).items()
@@ -94,8 +96,7 @@ def _no_noise(q: Family, truth: Floats, own: Data, shared: Data, num_draws: int)
         if np.ndim(leaf)
     )
     size = chunk_size(num_draws, width, BLOCKS)
-    # 24 bits are enough for where a draw lies; its densities are computed there in full precision.
-    return np.zeros((len(truth), -(-num_draws // size), size, _noise_dim(q)), np.float32)
+    return np.zeros((len(truth), -(-num_draws // size), size, _noise_dim(q)), np.uint32)
 
 
 def _khats(ratios: Floats) -> Floats:
@@ -121,7 +122,7 @@ def _noise_dim(q: Family) -> int:
 
 @compiled("log_density")
 def _evaluate(
-    what: tuple[Program, Quantities], q: Family, truth: Any, noise: Any, own: Data, shared: Data
+    what: tuple[Program, Quantities], q: Family, truth: Any, bits: Any, own: Data, shared: Data
 ) -> tuple[jax.Array, ...]:
     program, quantities = what
 
@@ -140,4 +141,5 @@ def _evaluate(
         cdf = member.marginal_cdf(z_true) if exact else jnp.full_like(z_true, jnp.nan)
         return cdf, ratios[0, 0], ratios[:, 1:], values[0, 0], values[:, 1:]
 
-    return lax.map(of_fit, (q, truth, noise, own))
+    # All at once: within the loop XLA would compute them anew wherever they are used.
+    return lax.map(of_fit, (q, truth, as_normal(bits), own))

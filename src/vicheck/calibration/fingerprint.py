@@ -7,14 +7,15 @@ import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial, singledispatchmethod
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
 
 from vicheck.model import Model
 from vicheck.quantities import Quantities
-from vicheck.runtime.computation import Computation, add_array, is_installed, text_of
+from vicheck.runtime.computation import add_array, is_installed, text_of
+from vicheck.runtime.tracing import Seen, trace
 
 __all__ = ["fingerprint_of_code", "fingerprint_of_model"]
 
@@ -30,13 +31,14 @@ def fingerprint_of_model(model: Model, quantities: Quantities) -> str:
     program = model.program
     data = program.without_observations(model.data)
     digest = hashlib.sha256(f"{program.layout!r}{program.identity}".encode())
-    for function, arguments in (
-        program.traces("log_density", data),
-        program.traces("simulate", model.data),
-        quantities.traces("values", (program, data)),
+    # What the program has seen of itself is not traced again.
+    of_quantities = trace(*quantities.traces("values", (program, data)), program)
+    for seen in (
+        program.computation("log_density", data),
+        program.computation("simulate", model.data),
+        of_quantities,
     ):
-        traced = jax.make_jaxpr(partial(function))(*arguments)
-        digest.update(Computation.of(traced).digest)
+        digest.update(cast(Seen, seen).digest)
     for leaf in jax.tree.leaves(model.data):
         add_array(digest, leaf)
     return digest.hexdigest()[:16]

@@ -167,8 +167,9 @@ def choose_chunk_size(
     ``in_batches`` says whether the fits of a chunk are carried on together.
     """
     drawn = len(quantities.drawn_names)
-    width = num_draws * (model.dim + drawn + 1) + _ROOM * model.dim
-    most = max(1, min(_LONGEST_CHUNK, _CHUNK_BYTES // (8 * width)))
+    noise = model.dim / 2  # in single precision
+    width = num_draws * (noise + drawn + 1) + _ROOM * model.dim
+    most = max(1, min(_LONGEST_CHUNK, int(_CHUNK_BYTES / (8 * width))))
     small = in_batches and size_of(model.program, model.data) < _SMALL
     enough = num_datasets // _FEWEST_TOGETHER or _FEW_CHUNKS
     least = min(_FEW_CHUNKS, enough) if small else _LEAST_CHUNKS

@@ -24,6 +24,7 @@ from vicheck.results.status import FitStatus
 from vicheck.runtime.compiling import Recent, ahead
 from vicheck.runtime.processor import made_on
 from vicheck.runtime.progress import showing
+from vicheck.runtime.seeds import generators, states
 from vicheck.runtime.tracing import abstract_key
 from vicheck.vi.families.family import Family
 from vicheck.vi.families.registry import Kind, kind_of
@@ -177,8 +178,8 @@ class Work:
             return simulate_many(program, seeds, data)
         noise = np.stack(
             [
-                np.random.default_rng((int(seed), _TRUTH)).standard_normal(self.centre.noise_dim)
-                for seed in seeds
+                rng.standard_normal(self.centre.noise_dim)
+                for rng in generators(np.random.PCG64, seeds, _TRUTH)
             ]
         )
         truth = jax.vmap(self.centre.transform)(jnp.asarray(noise))
@@ -291,11 +292,9 @@ def seeds_of(seed: int, start: int, count: int) -> NDArray[np.int64]:
 
     They have 53 bits, which every JSON reader keeps.
     """
-    states = [
-        np.random.SeedSequence((seed, number)).generate_state(1, np.uint64)[0]
-        for number in range(start, start + count)
-    ]
-    return (np.array(states, np.uint64) >> np.uint64(11)).astype(np.int64)
+    numbers = np.arange(start, start + count)
+    words = states(np.full_like(numbers, seed), numbers, 1)[:, 0]
+    return (words >> np.uint64(11)).astype(np.int64)
 
 
 def _message(status: FitStatus) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vicheck.model import double_precision
 from vicheck.rescuing.candidate import Candidate
-from vicheck.rescuing.proposals import num_steering
+from vicheck.rescuing.proposals import num_steering, stretched
 from vicheck.rescuing.steering import Look, Straightened
 from vicheck.stats.drivers import find_drivers
 from vicheck.stats.places import far_apart, strewn
@@ -60,7 +60,7 @@ _SIDES = ("ups", "downs")
 _MIDDLE = (30.0, 1.0)
 """df and stretch from which others are chosen."""
 _OF_DRIVERS, _DFS_OF_DRIVERS = (1.0, 1.2, 1.5, 2.0), (7.0, 15.0, 30.0)
-_WIDEST_OF_DRIVERS = (7.0, 1.5)
+_WIDEST_OF_DRIVERS = (1.5, 7.0)
 _DEFENSIVE, _FAR = 0.15, (30.0, 3.0)
 """Part of the drivers' draws that come from a t this wide, so that no ratio is large in a neck that
 has little mass. It is wide, and not heavy: drivers are mostly logarithms of widths."""
@@ -233,8 +233,8 @@ def _chosen(steering: Straightened, split: TMixture) -> tuple[TMixture, TMixture
     rests = _choices((_t(rest, *_MIDDLE), of_others), _DFS, stretches)
     log_powers = []
     for shape in (_t(rest, *_MIDDLE), of_others):
-        first = _widened(split, *_WIDEST_OF_DRIVERS).beside(far, _DEFENSIVE)
-        wide = first, _widened(shape, _DFS[0], stretches[2])
+        first = stretched(split, *_WIDEST_OF_DRIVERS).beside(far, _DEFENSIVE)
+        wide = first, stretched(shape, stretches[2], _DFS[0])
         number = num_steering(steering.dim)
         x, u = (each.draw(steering.rng, number) for each in wide)
         log_p = steering.log_p(np.concatenate([x, u], axis=1))
@@ -255,13 +255,9 @@ def _chosen(steering: Straightened, split: TMixture) -> tuple[TMixture, TMixture
 def _choices(
     shapes: Sequence[TMixture], dfs: Sequence[float], stretches: Sequence[float]
 ) -> list[TMixture]:
-    return [_widened(shape, df, stretch) for shape in shapes for df in dfs for stretch in stretches]
-
-
-def _widened(around: TMixture, df: float, stretch: float) -> TMixture:
-    return TMixture(
-        **(vars(around) | {"roots": stretch * around.roots, "dfs": np.full_like(around.dfs, df)})
-    )
+    return [
+        stretched(shape, stretch, df) for shape in shapes for df in dfs for stretch in stretches
+    ]
 
 
 def _t(dim: int, df: float, stretch: float) -> TMixture:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.random.bit_generator import ISeedSequence
+from numpy.typing import NDArray
 
 from vicheck.errors import ArgumentError, require_count
 
 if TYPE_CHECKING:
     import jax
 
-__all__ = ["Seed", "as_seed"]
+__all__ = ["Seed", "as_seed", "generators", "states"]
 
 Seed: TypeAlias = "int | jax.Array"
 """An integer from 0 on, or a JAX key."""
 
+_MASK = 2**32 - 1
+_WORDS = 4
+"""Words of 64 bits that a bit generator of NumPy takes at most."""
 _BITS = 62
 """Bits of a key that are kept: what is added to a seed must leave it within 64, with a sign."""
 
@@ -51,6 +57,65 @@ def as_seed(seed: Any) -> int:
     if words.size > 2:  # not the default kind: its words repeat each other
         number = int(np.random.SeedSequence(number).generate_state(1, np.uint64)[0])
     return number & (1 << _BITS) - 1
+
+
+def generators(
+    kind: Callable[[Any], np.random.BitGenerator], seeds: NDArray[np.int64], stream: int
+) -> Iterator[np.random.Generator]:
+    """Yield ``Generator(kind((seed, stream)))`` for each of many seeds, in a tenth of the time."""
+    for words in states(seeds, np.full_like(seeds, stream), _WORDS):
+        yield np.random.Generator(kind(_Known(words)))
+
+
+class _Known(ISeedSequence):
+    """Words that `numpy.random.SeedSequence` would have made."""
+
+    def __init__(self, words: NDArray[np.uint64]) -> None:
+        self._words = words
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint64) -> Any:
+        return self._words[:n_words]
+
+
+def states(first: NDArray[np.int64], second: NDArray[np.int64], count: int) -> NDArray[np.uint64]:
+    """Return ``SeedSequence((a, b)).generate_state(count, uint64)`` for each pair of numbers.
+
+    The same arithmetic as in NumPy, for all pairs at a time. Numbers of one 32-bit word and of two
+    are mixed differently.
+    """
+    made = np.empty((len(first), count), np.uint64)
+    sizes = (first >> 32 > 0) + 2 * (second >> 32 > 0)
+    for size in np.unique(sizes):
+        some = sizes == size
+        entropy = []
+        for numbers, is_long in ((first[some], size & 1), (second[some], size & 2)):
+            entropy += [numbers & _MASK, numbers >> 32] if is_long else [numbers]
+        made[some] = _mixed([words.astype(np.uint32) for words in entropy], count)
+    return made
+
+
+def _mixed(entropy: list[NDArray[np.uint32]], count: int) -> NDArray[np.uint64]:
+    """Do what `numpy.random.SeedSequence` does with up to four words of entropy."""
+    constant = 0x43B0D7E5
+
+    def hashed(value: NDArray[np.uint32], factor: int) -> NDArray[np.uint32]:
+        nonlocal constant
+        value = value ^ np.uint32(constant)
+        constant = constant * factor & _MASK
+        value = value * np.uint32(constant)
+        return value ^ value >> np.uint32(16)
+
+    zero = np.zeros_like(entropy[0])
+    pool = [hashed(words, 0x931E8875) for words in (*entropy, zero, zero)[:4]]
+    for source in range(4):
+        for target in range(4):
+            if source != target:
+                other = hashed(pool[source], 0x931E8875)
+                mixed = pool[target] * np.uint32(0xCA01F9DD) - other * np.uint32(0x4973F715)
+                pool[target] = mixed ^ mixed >> np.uint32(16)
+    constant = 0x8B51F9DD
+    words = [hashed(pool[i % 4], 0x58F38DED).astype(np.uint64) for i in range(2 * count)]
+    return np.stack(words[::2], axis=1) | np.stack(words[1::2], axis=1) << np.uint64(32)
 
 
 def _words_of(seed: Any) -> np.ndarray | None:

@@ -20,6 +20,7 @@ from vicheck.runtime.portable import Portable, portable_digest
 from vicheck.runtime.recent import Recent
 
 __all__ = [
+    "Seen",
     "Traced",
     "abstract",
     "abstract_key",
@@ -97,7 +98,7 @@ class Traced(Portable):
 
 
 @dataclass(frozen=True)
-class _Seen(Portable):
+class Seen(Portable):
     """What tracing has shown of a function: a key for what it computes."""
 
     digest: bytes
@@ -120,7 +121,7 @@ class _Seen(Portable):
         return self.digest, self.gradient, self.returned
 
 
-def trace(function: Callable[..., Any], args: tuple[Any, ...], subject: Any) -> _Seen:
+def trace(function: Callable[..., Any], args: tuple[Any, ...], subject: Any) -> Seen:
     """Return a key for what a function computes; with the subject if JAX cannot see all of it."""
     # A new partial each time, because JAX caches traces by function.
     operations, returned = jax.make_jaxpr(partial(function), return_shape=True)(*args)
@@ -130,7 +131,7 @@ def trace(function: Callable[..., Any], args: tuple[Any, ...], subject: Any) -> 
         gradient = Computation.of(jax.make_jaxpr(partial(_gradient, function))(*args)).digest
     unseen = subject if computation.opaque else None
     structure = jax.tree.structure(returned)
-    return _Seen(computation.digest, gradient, structure, unseen, computation.known_rules)
+    return Seen(computation.digest, gradient, structure, unseen, computation.known_rules)
 
 
 def trace_outline(

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats.qmc import Sobol
 
+from vicheck.runtime.seeds import generators
+
 __all__ = ["FEWEST", "make_noise", "standardised"]
 
 Floats = NDArray[np.float64]
@@ -31,8 +33,7 @@ def make_noise(num_draws: int, dim: int, seeds: NDArray[np.int64]) -> Floats:
     because making them costs more than a fit. A short set is the beginning of a longer one, so that
     doubling the draws keeps the existing ones.
     """
-    shift = _shift if dim <= _MAX_SOBOL_DIM else _shift.__wrapped__
-    shifts = [shift(int(seed), dim) for seed in seeds]
+    shifts = [rng.random(dim) for rng in generators(np.random.PCG64, seeds, dim)]
     noise = _points(num_draws // 2, dim) + np.array(shifts)[:, None]
     noise -= noise >= 1.0
     np.clip(noise, _LEAST, 1.0 - _LEAST, out=noise)
@@ -58,12 +59,6 @@ def standardised(noise: Floats, pairs: bool = True) -> Floats:
     moments = np.swapaxes(noise, 1, 2) @ noise / count
     inverse = np.linalg.inv(np.linalg.cholesky(moments))
     return np.asarray(noise @ np.swapaxes(inverse, 1, 2))
-
-
-@lru_cache(maxsize=1024)
-def _shift(seed: int, dim: int) -> Floats:
-    """Return the shift of a seed, kept because each doubling of the draws asks for it again."""
-    return np.random.default_rng((seed, dim)).random(dim)
 
 
 @lru_cache(maxsize=4)
