@@ -278,6 +278,36 @@ def test_the_centred_eight_schools_are_rescued_where_nothing_can_be_reparametris
     assert moments["sd"] == pytest.approx(3.20, rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("moves", "level", "calls"),
+    [
+        ((0.01, 0.5), "usable", [128, 512]),
+        ((0.3, 0.5), "usable", [128]),
+        ((0.01, 0.5), "unreliable", [128]),
+    ],
+)
+def test_a_mean_that_has_perhaps_moved_is_looked_at_by_more_chains(
+    monkeypatch, moves, level, calls
+):
+    from vicheck.rescuing import candidate
+
+    asked = []
+
+    def checked(made, title, quantities, num_draws, seed, chains, chains_below):
+        asked.append((seed, chains))
+        drift = SimpleNamespace(shift_p=np.array([*moves, np.nan]))
+        return SimpleNamespace(
+            verdict=SimpleNamespace(level=level),
+            moments={"use": np.array(["psis"])},
+            chains=SimpleNamespace(starts="weighted", from_starts=drift),
+        )
+
+    monkeypatch.setattr(candidate, "_checked", checked)
+    judged(Candidate(None, None), "", None, 1000, 7)
+    assert [chains for _, chains in asked] == calls
+    assert len({seed for seed, _ in asked}) == len(asked)
+
+
 def test_conditions_need_drivers_and_a_few_parameters():
     rung = next(rung for rung in LADDER if rung.name == "condition")
     few, many = (SimpleNamespace(model=correlated(dim)) for dim in (2, 101))
