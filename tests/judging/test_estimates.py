@@ -12,6 +12,7 @@ from vicheck.judging.cutoffs import (
     ANOTHER_PART,
     ENOUGH_STEPS,
     FORGOTTEN,
+    MOST_COUNT,
     SETTLED,
     STUCK,
     UNEVEN,
@@ -233,9 +234,9 @@ def test_a_mean_that_may_have_been_left_on_its_way_must_not_be_contradicted_by_w
 @pytest.mark.parametrize(
     ("joint_khat", "effective", "others"),
     [
-        (1.1, 2 * ANOTHER_PART, "neither"),
-        (1.1, ANOTHER_PART / 2, "vi"),
-        (0.9, 2 * ANOTHER_PART, "vi"),
+        (1.1, MOST_COUNT + 0.01, "neither"),
+        (1.1, MOST_COUNT - 0.01, "vi"),
+        (0.9, MOST_COUNT + 0.01, "vi"),
     ],
 )
 def test_of_two_populations_no_mean_is_believed_if_any_moves(joint_khat, effective, others):

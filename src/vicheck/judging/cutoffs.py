@@ -48,6 +48,7 @@ __all__ = [
     "MENTIONED",
     "MODE_GROWTH",
     "MODE_SHIFT",
+    "MOST_COUNT",
     "MOST_KHATS_HIGH",
     "MOST_MEMORY",
     "MOST_UNCONVERGED",
@@ -129,6 +130,9 @@ ANOTHER_PART = 0.01
 are about log-normal: where their tail is as heavy as that, fewer than one draw in a thousand
 counts. More of them with such a khat are two populations, q being right in one part of the
 posterior and knowing nothing of another."""
+MOST_COUNT = 0.5
+"""Share of effective draws with which, and with a khat of 1, q lies in one part of the posterior
+and the rest elsewhere: ratios are all but equal there. Those of a skewed posterior are not."""
 FORGOTTEN = 0.4
 """Correlation of the middle of chains with their last quarter below which they forget where they
 began: over all of their steps, a bit more than three times as many, 0.05 of it is left."""

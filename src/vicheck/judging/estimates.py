@@ -20,6 +20,7 @@ from vicheck.judging.cutoffs import (
     FORGOTTEN,
     LEAST_ACCEPTANCE,
     LEVEL_ERRORS,
+    MOST_COUNT,
     NO_MEAN,
     REJECTED_BELOW,
     SETTLED,
@@ -194,7 +195,8 @@ def _weights_contradict(known: Witnesses, chains: ShortChains, of_sd: bool) -> B
 
     Where the posterior has a narrow and a wide part, chains stay in the one where they began, or
     take long to the other. If both parts have the same centre, no mean moves, and sds alone are in
-    question. If any mean moves at all, the centres differ, and where the rest lies is not known.
+    question. If most draws of q count and any mean moves at all, the centres differ, and where the
+    rest lies is not known.
 
     A mean is contradicted only if q is not known to be an optimum, and if many draws count: bad
     weights see one side of a funnel, and the mean of the optimum may be right nonetheless.
@@ -202,7 +204,8 @@ def _weights_contradict(known: Witnesses, chains: ShortChains, of_sd: bool) -> B
     many = known.effective > ANOTHER_PART
     if many and known.joint_khat >= NO_MEAN:
         moves = np.nanmin(chains.from_q.shift_p, initial=1.0) < REJECTED_BELOW
-        return np.full(len(known.khat), of_sd or bool(moves))
+        if of_sd or (moves and known.effective > MOST_COUNT):
+            return np.ones(len(known.khat), bool)
     with np.errstate(invalid="ignore"):
         if of_sd:
             return np.abs(known.growth) - ERRORS_AWAY * known.growth_error > _TOLERANCE
