@@ -279,16 +279,17 @@ def test_the_centred_eight_schools_are_rescued_where_nothing_can_be_reparametris
 
 
 @pytest.mark.parametrize(
-    ("moves", "level", "calls"),
+    ("moves", "level", "code", "khat", "calls"),
     [
-        ((0.01, 0.5), "usable", [128, 512]),
-        ((0.3, 0.5), "usable", [128]),
-        ((0.01, 0.5), "unreliable", [128]),
+        ((0.01, 0.5), "usable", "chains-agree", 0.3, [128, 512]),
+        ((0.3, 0.5), "usable", "chains-agree", 0.3, [128]),
+        ((0.3, 0.5), "unreliable", "chains-undecided", 0.3, [128, 512]),
+        ((0.3, 0.5), "unreliable", "chains-undecided", 0.6, [128]),
+        ((0.3, 0.5), "unreliable", "chains-drift", 0.3, [128, 512]),  # of plain draws
+        ((0.01, 0.5), "unreliable", "chains-drift-weighted", 0.3, [128]),
     ],
 )
-def test_a_mean_that_has_perhaps_moved_is_looked_at_by_more_chains(
-    monkeypatch, moves, level, calls
-):
+def test_what_is_open_is_looked_at_by_more_chains(monkeypatch, moves, level, code, khat, calls):
     from vicheck.rescuing import candidate
 
     asked = []
@@ -299,6 +300,8 @@ def test_a_mean_that_has_perhaps_moved_is_looked_at_by_more_chains(
         return SimpleNamespace(
             verdict=SimpleNamespace(level=level),
             moments={"use": np.array(["psis"])},
+            findings=[SimpleNamespace(code=code)],
+            khat=khat,
             chains=SimpleNamespace(starts="weighted", from_starts=drift),
         )
 

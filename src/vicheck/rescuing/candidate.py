@@ -12,7 +12,7 @@ from vicheck.draws import Approximation, Draws
 from vicheck.evaluation import evaluate_draws_of
 from vicheck.model import Model, double_precision
 from vicheck.quantities import Quantities, Spec, reported_quantities
-from vicheck.rescuing.ranking import can_be_used
+from vicheck.rescuing.ranking import CLOSE, can_be_used, khat_of
 from vicheck.results.check import Check
 from vicheck.results.fit import Fit
 from vicheck.results.psis import PsisResult
@@ -117,12 +117,13 @@ def judged(
     """Check a candidate on draws that it has never seen, with short chains and a search.
 
     Chains take more gradients than all else together, so they are run only where khat is below a
-    cut-off, from the same draws. What could be used, if no mean had moved that perhaps has, is
-    looked at once more, by other draws and by more chains from them.
+    cut-off, from the same draws. Where it takes more of them to tell, as a mean has perhaps moved,
+    or as an estimate has too high a khat of its own and chains do not confirm it, it is looked at
+    once more, by other draws and by more chains from them.
     """
     asked = candidate, title, quantities, num_draws
     found = _checked(*asked, seed, num_chains(candidate), chains_below)
-    if can_be_used(found) and has_perhaps_moved(found):
+    if has_perhaps_moved(found) if can_be_used(found) else _is_open(found):
         return _checked(*asked, seed + _AGAIN, _MORE_CHAINS * num_chains(candidate), chains_below)
     return found
 
@@ -135,6 +136,17 @@ def has_perhaps_moved(checked: Check) -> bool:
     drift = chains.from_starts if chains.starts == "weighted" else chains.from_q
     probabilities = drift.shift_p[np.isfinite(drift.shift_p)]
     return bool(probabilities.size and probabilities.min() * probabilities.size < _PERHAPS)
+
+
+def _is_open(checked: Check) -> bool:
+    """Whether more chains could confirm what cannot be used.
+
+    The weights work, and chains from weighted draws have not disproved them.
+    """
+    if checked.chains is None or checked.chains.starts != "weighted":
+        return False
+    found = {finding.code for finding in checked.findings}
+    return khat_of(checked) < CLOSE and "chains-drift-weighted" not in found
 
 
 def _checked(
