@@ -9,15 +9,18 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from scipy.stats import t as student_t
 
 import vicheck
 from vicheck import errors
 from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred, horseshoe_logistic
 from vicheck.rescuing import run as rescuing
 from vicheck.rescuing import sampling, under_way
+from vicheck.rescuing.believed import endless_sds
 from vicheck.rescuing.candidate import NUM_SCREENED, Candidate, judged
 from vicheck.rescuing.ladder import LADDER, Rung, ordered
 from vicheck.rescuing.proposals import t_around
+from vicheck.rescuing.ranking import can_be_used
 from vicheck.runtime.tally import Tally, tallied
 from vicheck.vi.families.students import Students
 
@@ -276,6 +279,53 @@ def test_the_centred_eight_schools_are_rescued_where_nothing_can_be_reparametris
     moments = rescued.moments.loc["tau"]
     assert moments["mean"] == pytest.approx(3.60, abs=0.1)
     assert moments["sd"] == pytest.approx(3.20, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("moves", "level", "code", "khat", "calls"),
+    [
+        ((0.01, 0.5), "usable", "chains-agree", 0.3, [128, 512]),
+        ((0.3, 0.5), "usable", "chains-agree", 0.3, [128]),
+        ((0.3, 0.5), "unreliable", "chains-undecided", 0.3, [128, 512]),
+        ((0.3, 0.5), "unreliable", "chains-undecided", 0.6, [128]),
+        ((0.3, 0.5), "unreliable", "chains-drift", 0.3, [128, 512]),  # of plain draws
+        ((0.01, 0.5), "unreliable", "chains-drift-weighted", 0.3, [128]),
+    ],
+)
+def test_what_is_open_is_looked_at_by_more_chains(monkeypatch, moves, level, code, khat, calls):
+    from vicheck.rescuing import candidate
+
+    asked = []
+
+    def checked(made, title, quantities, num_draws, seed, chains, chains_below):
+        asked.append((seed, chains))
+        drift = SimpleNamespace(shift_p=np.array([*moves, np.nan]))
+        return SimpleNamespace(
+            verdict=SimpleNamespace(level=level),
+            moments={"use": np.array(["psis"])},
+            findings=[SimpleNamespace(code=code)],
+            kept_log_weights=np.empty(0),
+            khat=khat,
+            chains=SimpleNamespace(starts="weighted", from_starts=drift),
+        )
+
+    monkeypatch.setattr(candidate, "_checked", checked)
+    judged(Candidate(None, None), "", None, 1000, 7)
+    assert [chains for _, chains in asked] == calls
+    assert len({seed for seed, _ in asked}) == len(asked)
+
+
+def test_an_sd_that_may_not_exist_is_no_rescue():
+    """Weights of a heavier t are bounded, and a t with 2 degrees of freedom has no variance."""
+    rng = np.random.default_rng(2)
+    z = rng.standard_t(1.5, size=(20_000, 2))
+    log_q = student_t(1.5).logpdf(z).sum(axis=1)
+    for df, names in ((2.0, ["x[0]", "x[1]"]), (9.0, [])):
+        log_p = student_t(df).logpdf(z).sum(axis=1)
+        checked = vicheck.check_draws({"x": z}, log_p, log_q)
+        assert checked.khat < 0.3
+        assert endless_sds(checked) == names
+        assert can_be_used(checked) <= (not names)
 
 
 def test_conditions_need_drivers_and_a_few_parameters():

@@ -1,8 +1,8 @@
-"""What of draws by NUTS is believed: that chains have mixed does not say that they know an sd.
+"""What of sds is believed: chains that have mixed, or weights that work, may not know them.
 
 Where a posterior has a tail so heavy that its variance hardly exists, or does not, chains rarely go
-there and R-hat and effective draws are in order. Their own tail shows it, or the weighted draws do,
-which come from a proposal with heavy tails.
+there and R-hat and effective draws are in order; and a proposal may end before the tail does. The
+draws' own tail shows it, or the weighted draws do, which come from a proposal with heavy tails.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ from vicheck.results.reference import Reference
 from vicheck.stats.psis import psis_quietly
 from vicheck.stats.reliability import USABLE_BELOW
 
-__all__ = ["doubtful_sds"]
+__all__ = ["doubtful_sds", "endless_sds"]
+
+_RESAMPLED, _FEWEST = 10_000, 1000
+"""Equally weighted draws whose tails are looked at: half as many as count, up to so many; fewer
+tell nothing."""
 
 _TOLERANCE = np.log(1.1)
 """By which the log sds of two witnesses may differ: as for those of short chains."""
@@ -34,9 +38,8 @@ def doubtful_sds(reference: Reference, checked: Check) -> dict[str, str]:
         if name not in table.index:
             continue
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            deviations = 2.0 * np.log(np.abs(draws - draws.mean()))
             factor = float(np.log(table.loc[name, "psis_sd"] / draws.std(ddof=1)))
-        khat = float(psis_quietly(deviations, with_weights=False).khat)
+        khat = _khat_of_squares(draws)
         if khat >= USABLE_BELOW:
             found[name] = f"khat of their squared deviations is {khat:.2f}"
         elif weights_work and abs(factor) > _TOLERANCE:
@@ -45,6 +48,29 @@ def doubtful_sds(reference: Reference, checked: Check) -> dict[str, str]:
                 f"{np.exp(factor):.2g} times as large"
             )
     return found
+
+
+def endless_sds(checked: Check) -> list[str]:
+    """Return the quantities of which weighted draws say that there may be no sd."""
+    weights = np.exp(checked.kept_log_weights)
+    if not (weights.size and np.isfinite(weights).all()):
+        return []
+    count = min(_RESAMPLED, int(0.5 / np.square(weights / weights.sum()).sum()))
+    if not count >= _FEWEST:
+        return []
+    rows = np.random.default_rng(0).choice(len(weights), count, p=weights / weights.sum())
+    names, values = checked.names, checked.values[rows]
+    return [
+        name
+        for name, draws in zip(names, values.T, strict=True)
+        if _khat_of_squares(draws) >= USABLE_BELOW
+    ]
+
+
+def _khat_of_squares(draws: np.ndarray) -> float:
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        deviations = 2.0 * np.log(np.abs(draws - draws.mean()))
+    return float(psis_quietly(deviations, with_weights=False).khat)
 
 
 def _scalars(reference: Reference) -> dict[str, np.ndarray]:

@@ -12,6 +12,7 @@ from vicheck.draws import Approximation, Draws
 from vicheck.evaluation import evaluate_draws_of
 from vicheck.model import Model, double_precision
 from vicheck.quantities import Quantities, Spec, reported_quantities
+from vicheck.rescuing.ranking import CLOSE, can_be_used, khat_of
 from vicheck.results.check import Check
 from vicheck.results.fit import Fit
 from vicheck.results.psis import PsisResult
@@ -23,6 +24,7 @@ __all__ = [
     "NUM_SCREENED",
     "Candidate",
     "Proposal",
+    "has_perhaps_moved",
     "judged",
     "num_chains",
     "screened",
@@ -35,7 +37,12 @@ NUM_SCREENED = 8000
 _CHAINS, _CHAINS_OF_ADAPTED = 128, 256
 """Short chains from a fit, and from what was adapted to draws: that may have settled where its
 draws happened to be, and chains are what can tell."""
-_STREAM = 71
+_MORE_CHAINS = 4
+"""Times as many run once more, from other draws, where some quantity has perhaps moved."""
+_PERHAPS = 0.2
+"""Probability, for all quantities together, below which one has: more than a verdict asks for, as
+nothing else tells a funnel whose neck the weights do not know."""
+_STREAM, _AGAIN = 71, 72
 """Added to seeds of screening, so that no judgement uses its draws."""
 
 
@@ -110,9 +117,47 @@ def judged(
     """Check a candidate on draws that it has never seen, with short chains and a search.
 
     Chains take more gradients than all else together, so they are run only where khat is below a
-    cut-off, from the same draws.
+    cut-off, from the same draws. Where it takes more of them to tell, as a mean has perhaps moved,
+    or as an estimate has too high a khat of its own and chains do not confirm it, it is looked at
+    once more, by other draws and by more chains from them.
     """
-    chains = num_chains(candidate)
+    asked = candidate, title, quantities, num_draws
+    found = _checked(*asked, seed, num_chains(candidate), chains_below)
+    if has_perhaps_moved(found) if can_be_used(found) else _is_open(found):
+        return _checked(*asked, seed + _AGAIN, _MORE_CHAINS * num_chains(candidate), chains_below)
+    return found
+
+
+def has_perhaps_moved(checked: Check) -> bool:
+    """Whether short chains leave it open that they have moved a mean."""
+    chains = checked.chains
+    if chains is None:
+        return False
+    drift = chains.from_starts if chains.starts == "weighted" else chains.from_q
+    probabilities = drift.shift_p[np.isfinite(drift.shift_p)]
+    return bool(probabilities.size and probabilities.min() * probabilities.size < _PERHAPS)
+
+
+def _is_open(checked: Check) -> bool:
+    """Whether more chains could confirm what cannot be used.
+
+    The weights work, and chains from weighted draws have not disproved them.
+    """
+    if checked.chains is None or checked.chains.starts != "weighted":
+        return False
+    found = {finding.code for finding in checked.findings}
+    return khat_of(checked) < CLOSE and "chains-drift-weighted" not in found
+
+
+def _checked(
+    candidate: Candidate,
+    title: str,
+    quantities: Spec | None,
+    num_draws: int,
+    seed: int,
+    chains: int,
+    chains_below: float,
+) -> Check:
     if candidate.fit is not None:
         asked = num_draws, quantities, None, None, seed, np.inf, None, chains
         return check_fit(candidate.fit, *asked, chains_below=chains_below)

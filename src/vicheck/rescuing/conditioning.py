@@ -61,7 +61,7 @@ _MIDDLE = (30.0, 1.0)
 """df and stretch from which others are chosen."""
 _OF_DRIVERS, _DFS_OF_DRIVERS = (1.0, 1.2, 1.5, 2.0), (7.0, 15.0, 30.0)
 _WIDEST_OF_DRIVERS = (1.5, 7.0)
-_DEFENSIVE, _FAR = 0.15, (30.0, 3.0)
+_DEFENSIVE, _FAR = 0.1, (7.0, 2.0)
 """Part of the drivers' draws that come from a t this wide, so that no ratio is large in a neck that
 has little mass. It is wide, and not heavy: drivers are mostly logarithms of widths."""
 _DFS = (10.0, 30.0, 100.0)
@@ -194,7 +194,7 @@ def _apart(found: Normals, means: Floats, roots: Floats) -> float:
     off = np.einsum("nij,ni->nj", roots, found.means - means)
     volumes = [np.log(np.einsum("nii->ni", each)).sum(axis=1) for each in (found.roots, roots)]
     apart = np.square(turned).sum(axis=(1, 2)) + np.square(off).sum(axis=1) - means.shape[1]
-    weights = np.exp(found.log_masses - found.log_masses.max())
+    weights = np.exp(_FLATTENED * (found.log_masses - found.log_masses.max()))
     return float(np.average(0.5 * apart + volumes[0] - volumes[1], weights=weights))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from vicheck.rescuing.believed import endless_sds
 from vicheck.results.check import Check
 from vicheck.results.psis import PsisResult, PsisStatus
 from vicheck.results.rescue import Attempt
@@ -35,10 +36,13 @@ def is_enough(checked: Check) -> bool:
 
 
 def can_be_used(checked: Check) -> bool:
-    """Whether all estimates may be used; that chains agree is only known where they were run."""
+    """Whether all estimates may be used; that chains agree is only known where they were run.
+
+    None of them may have so heavy a tail that it has no sd.
+    """
     if checked.verdict.level not in _USABLE:
         return False
-    return bool((checked.moments["use"] != "neither").all())
+    return bool((checked.moments["use"] != "neither").all()) and not endless_sds(checked)
 
 
 def is_promising(seen: PsisResult) -> bool:

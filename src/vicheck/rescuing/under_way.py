@@ -14,7 +14,7 @@ import numpy as np
 
 from vicheck.errors import in_brief
 from vicheck.quantities import Spec
-from vicheck.rescuing.believed import doubtful_sds
+from vicheck.rescuing.believed import doubtful_sds, endless_sds
 from vicheck.rescuing.candidate import NUM_SCREENED, Candidate, judged, screened
 from vicheck.rescuing.ladder import Patient, Rung
 from vicheck.rescuing.ranking import (
@@ -213,6 +213,13 @@ class UnderWay:
         if mixed:
             return "No approximation is good enough, but NUTS has mixed: use its draws."
         reason = f" ({self.stopped})" if self.stopped else ""
+        endless = endless_sds(best) if best.verdict.level in ("good", "usable") else []
+        if endless:
+            others = f", and {len(endless) - 1} more" if len(endless) > 1 else ""
+            return (
+                f"Not rescued{reason}: {change}, but the tail of {endless[0]}{others} is so heavy "
+                f"that there may be no sd. Means and quantiles may be used.{self._of_nuts()}"
+            )
         said = best.verdict.sentence
         return f"Not rescued{reason}: {change}; {said}{self._drifting()}{self._of_nuts()}"
 
