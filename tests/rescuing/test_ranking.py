@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 
 from vicheck.rescuing.ranking import rank
@@ -12,7 +13,9 @@ def checked(level, khat, use, chains):
     verdict = SimpleNamespace(level=level)
     moments = pd.DataFrame({"use": use})
     chains = SimpleNamespace() if chains else None
-    return SimpleNamespace(verdict=verdict, khat=khat, moments=moments, chains=chains)
+    return SimpleNamespace(
+        verdict=verdict, khat=khat, moments=moments, chains=chains, kept_log_weights=np.empty(0)
+    )
 
 
 def test_what_chains_confirm_stands_first_and_what_they_have_seen_before_what_they_have_not():

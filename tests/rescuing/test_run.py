@@ -14,8 +14,8 @@ from scipy.stats import t as student_t
 import vicheck
 from vicheck import errors
 from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_centred, horseshoe_logistic
+from vicheck.rescuing import candidate, sampling, under_way
 from vicheck.rescuing import run as rescuing
-from vicheck.rescuing import sampling, under_way
 from vicheck.rescuing.believed import endless_sds
 from vicheck.rescuing.candidate import NUM_SCREENED, Candidate, judged
 from vicheck.rescuing.ladder import LADDER, Rung, ordered
@@ -293,8 +293,6 @@ def test_the_centred_eight_schools_are_rescued_where_nothing_can_be_reparametris
     ],
 )
 def test_what_is_open_is_looked_at_by_more_chains(monkeypatch, moves, level, code, khat, calls):
-    from vicheck.rescuing import candidate
-
     asked = []
 
     def checked(made, title, quantities, num_draws, seed, chains, chains_below):
@@ -375,7 +373,9 @@ def test_draws_of_a_fit_are_evaluated_once_where_chains_follow():
 
 
 @pytest.mark.parametrize("chains_below", [np.inf, 0.7, -9.0])
-def test_draws_of_a_proposal_are_evaluated_once(chains_below):
+def test_draws_of_a_proposal_are_evaluated_once(chains_below, monkeypatch):
+    monkeypatch.setattr(candidate, "has_perhaps_moved", lambda checked: False)
+    monkeypatch.setattr(candidate, "_is_open", lambda checked: False)
     model = correlated(2)
     q = Students.made_of(**vars(t_around(np.zeros(2), np.eye(2))))
     with tallied(Tally()) as tally:
