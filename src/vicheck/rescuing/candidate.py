@@ -43,7 +43,7 @@ _PERHAPS = 0.2
 """Probability, for all quantities together, below which one has: more than a verdict asks for, as
 nothing else tells a funnel whose neck the weights do not know."""
 _STREAM, _AGAIN = 71, 72
-"""Added to seeds of screening, so that no judgement uses its draws."""
+"""Added to the seeds of screening and of a second look, so that none uses draws of another."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,9 +61,10 @@ _MIDDLE = (30.0, 1.0)
 """df and stretch from which others are chosen."""
 _OF_DRIVERS, _DFS_OF_DRIVERS = (1.0, 1.2, 1.5, 2.0), (7.0, 15.0, 30.0)
 _WIDEST_OF_DRIVERS = (1.5, 7.0)
+"""Stretch and df of the draws that serve all choices."""
 _DEFENSIVE, _FAR = 0.1, (7.0, 2.0)
 """Part of the drivers' draws that come from a t this wide, so that no ratio is large in a neck that
-has little mass. It is wide, and not heavy: drivers are mostly logarithms of widths."""
+has little mass: df and stretch. No heavier, because drivers are mostly logarithms of widths."""
 _DFS = (10.0, 30.0, 100.0)
 _LOSSES = (0.0, 0.2, 0.5, 1.0, 1.5)
 """Stretches by what they cost: a normal of d axes that is wider by a factor of
@@ -231,11 +232,10 @@ def _chosen(steering: Straightened, split: TMixture) -> tuple[TMixture, TMixture
     firsts = _choices((_t(drivers, *_MIDDLE), split), _DFS_OF_DRIVERS, _OF_DRIVERS)
     firsts = [each.beside(far, _DEFENSIVE) for each in firsts]
     rests = _choices((_t(rest, *_MIDDLE), of_others), _DFS, stretches)
-    log_powers = []
+    first = stretched(split, *_WIDEST_OF_DRIVERS).beside(far, _DEFENSIVE)
+    number, log_powers = num_steering(steering.dim), []
     for shape in (_t(rest, *_MIDDLE), of_others):
-        first = stretched(split, *_WIDEST_OF_DRIVERS).beside(far, _DEFENSIVE)
         wide = first, stretched(shape, stretches[2], _DFS[0])
-        number = num_steering(steering.dim)
         x, u = (each.draw(steering.rng, number) for each in wide)
         log_p = steering.log_p(np.concatenate([x, u], axis=1))
         log_wide = wide[0].log_density(x) + wide[1].log_density(u)
