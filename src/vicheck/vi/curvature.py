@@ -22,6 +22,7 @@ __all__ = [
     "along",
     "climb",
     "climb_to_mode",
+    "precisions_by_draws",
     "turned",
 ]
 
@@ -69,7 +70,13 @@ class Curvature(NamedTuple):
 
 
 def climb(
-    density: Density, lanes: Lanes, z: Floats, max_steps: int, floor: Any, dense: bool = True
+    density: Density,
+    lanes: Lanes,
+    z: Floats,
+    max_steps: int,
+    floor: Any,
+    dense: bool = True,
+    narrowing: float = np.inf,
 ) -> tuple[Floats, Curvature]:
     """Climb the log density from z, shape ``(l, d)``; return the ends and the curvature there.
 
@@ -77,7 +84,9 @@ def climb(
     between one Hessian and the next. The end need not be a mode: the climb stops after
     ``max_steps``, and where no step gains. No steps at all give the curvature at z. Second
     derivatives below ``floor`` are raised to it: where the density is flat, its curvature says
-    nothing about scales. Unless ``dense``, the diagonal of the Hessian is estimated, and no more.
+    nothing about scales. Unless ``dense``, the diagonal of the Hessian is estimated, and no more. A
+    step after which a second derivative is more than ``narrowing`` times what it was is not taken:
+    it may lead into the neck of a funnel.
     """
     z = z.copy()
     value, gradient = _at(density, lanes, z)
@@ -92,14 +101,17 @@ def climb(
         with np.errstate(invalid="ignore"):
             gain = reached - value[going]
         better = gain > 0.0
-        moved = going[better]
-        if not len(moved):
+        if not better.any():
             break
+        tried = going[better]
+        fresh = _curvature(density, lanes[tried], end[better], slope[better], floor[tried], dense)
+        wide = (fresh.precisions <= narrowing * curvature.precisions[tried]).all(axis=1)
+        better[better] = wide
+        moved = going[better]
         z[moved], value[moved], gradient[moved] = end[better], reached[better], slope[better]
-        fresh = _curvature(density, lanes[moved], z[moved], gradient[moved], floor[moved], dense)
         for part, new in zip(curvature, fresh, strict=True):
             if part is not None:
-                part[moved] = new
+                part[moved] = new[wide]
         going = going[better & ~arrived & (gain > _LEAST_GAIN)]
         if not len(going):
             break
@@ -223,6 +235,34 @@ def _curvature(
     directions = vectors / np.sqrt(values)[:, None, :] / scale[:, :, None]
     precisions = diagonal * (vectors**2 @ values[..., None])[..., 0]
     return Curvature(directions, precisions, hessian)
+
+
+def precisions_by_draws(
+    told: Callable[[Floats, NDArray[np.intp]], tuple[Floats, NDArray[np.bool_]]], z: Floats
+) -> Floats:
+    """Return diagonals of Hessians of ``-log_p`` at z, from draws very near to it.
+
+    ``told`` returns, from the sds of draws around some rows of z and the numbers of these, the
+    diagonals in units of these sds, and which draws were all finite.
+    """
+    lengths = _FIRST_DIFFERENCE * np.maximum(1.0, np.abs(z))
+    precisions, which = np.zeros_like(z), np.arange(len(z))
+    for _ in range(_TRIES):
+        tried = lengths[which]
+        curvature, finite = told(tried, which)
+        reach, finite = np.sqrt(np.abs(curvature)), finite[:, None]
+        precisions[which] = np.where(finite, curvature / tried**2, precisions[which])
+        # As for differences along axes.
+        with np.errstate(divide="ignore"):
+            better = np.where(reach > 0.0, _DIFFERENCE * tried / reach, 100.0 * tried)
+        better = np.where(finite, np.clip(better, 1e-4 * tried, 1e4 * tried), 1e-2 * tried)
+        poor = ~finite | (reach < _SHORT) | (reach > _LONG)
+        poor &= tried < 1e6
+        lengths[which] = np.where(poor, better, tried)
+        which = which[poor.any(axis=1)]
+        if not len(which):
+            break
+    return precisions
 
 
 def _hessian(density: Density, lanes: Lanes, z: Floats, gradient: Floats) -> Floats:

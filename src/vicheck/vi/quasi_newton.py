@@ -14,10 +14,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Dense", "Memory", "Minimum", "minimise", "no_memory"]
+__all__ = ["Dense", "Floats", "Limited", "Mask", "Memory", "Minimum", "minimise", "no_memory"]
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Function = Callable[[Floats, NDArray[np.intp]], tuple[Floats, Floats] | tuple[Floats, Floats, Any]]
 
 ARMIJO = 1e-4
 _MAX_DENSE = 256
@@ -38,6 +39,24 @@ class Memory:
     def learn(self, step: Floats, change: Floats) -> None:
         """Take in steps and changes of the gradient, of shape ``(l, p)``; zeros teach nothing."""
         raise NotImplementedError
+
+    def look(self, told: Any, seen: Mask) -> None:
+        """Take in what functions tell of their curvature, of the problems where it is seen."""
+        raise NotImplementedError
+
+    def compare(self, gain: Floats, foretold: Floats, failed: Mask, whole: Mask) -> None:
+        """Take in what steps have gained, which failed, and which were neither cut nor shorter."""
+
+    def size(self, gradient: Floats, enough: Floats | None = None) -> Floats:
+        """Return how large gradients are, shape ``(l,)``: zero at an optimum.
+
+        Those of at least ``enough`` may be larger.
+        """
+        return np.asarray(np.abs(gradient).max(axis=1))
+
+    def excess(self, direction: Floats, longest: Floats, reach: Floats) -> Floats:
+        """Return how many times too long directions are, at so many times the longest step."""
+        return np.asarray(np.abs(direction / longest).max(axis=1) / reach)
 
     def direction(self, gradient: Floats) -> Floats:
         """Return minus the inverse Hessians times gradients."""
@@ -97,7 +116,7 @@ class Dense(Memory):
 
 
 @dataclass
-class _Limited(Memory):
+class Limited(Memory):
     """The last accepted steps, newest last, and the changes of the gradient along them."""
 
     steps: Floats
@@ -116,33 +135,38 @@ class _Limited(Memory):
 
     def direction(self, gradient: Floats) -> Floats:
         """Return minus the inverse Hessians times gradients (Nocedal's two loops)."""
-        first = _PAIRS - min(_PAIRS, int(self.num_pairs.max(initial=0)))
+        most = self.steps.shape[1]
+        first = most - min(most, int(self.num_pairs.max(initial=0)))
         pairs = []
         direction = gradient.copy()
-        for i in range(_PAIRS - 1, first - 1, -1):
+        for i in range(most - 1, first - 1, -1):
             step, change = self.steps[:, i], self.changes[:, i]
             curvature = _inner(step, change)
             rho = np.divide(1.0, curvature, out=np.zeros_like(curvature), where=curvature > 0.0)
             alpha = rho * _inner(step, direction)
             direction -= alpha[:, None] * change
             pairs.append((step, change, rho, alpha))
-        newest = _inner(self.changes[:, -1], self.changes[:, -1])
-        curvature = _inner(self.steps[:, -1], self.changes[:, -1])
-        scale = np.divide(curvature, newest, out=np.ones_like(newest), where=newest > 0.0)
-        direction *= scale[:, None]
+        direction = self._from_nothing(direction, gradient)
         for step, change, rho, alpha in reversed(pairs):
             direction += step * (alpha - rho * _inner(change, direction))[:, None]
         return -direction
+
+    def _from_nothing(self, vectors: Floats, gradient: Floats) -> Floats:
+        """Return vectors times the inverse Hessians as they are taken to be before any step."""
+        newest = _inner(self.changes[:, -1], self.changes[:, -1])
+        curvature = _inner(self.steps[:, -1], self.changes[:, -1])
+        scale = np.divide(curvature, newest, out=np.ones_like(newest), where=newest > 0.0)
+        return vectors * scale[:, None]
 
     def forget(self, some: Mask) -> None:
         self.steps[some] = 0.0
         self.changes[some] = 0.0
         self.num_pairs[some] = 0
 
-    def take(self, some: Any) -> _Limited:
-        return _Limited(self.steps[some], self.changes[some], self.num_pairs[some])
+    def take(self, some: Any) -> Limited:
+        return Limited(self.steps[some], self.changes[some], self.num_pairs[some])
 
-    def put(self, some: Any, other: _Limited) -> None:
+    def put(self, some: Any, other: Self) -> None:
         self.steps[some], self.changes[some] = other.steps, other.changes
         self.num_pairs[some] = other.num_pairs
 
@@ -189,7 +213,7 @@ class _State:
 
 
 def minimise(
-    function: Callable[[Floats, NDArray[np.intp]], tuple[Floats, Floats]],
+    function: Function,
     x: Floats,
     *,
     tolerance: Any,
@@ -204,12 +228,12 @@ def minimise(
     function
         Returns values, shape ``(k,)``, and gradients, shape ``(k, p)``, from points of shape
         ``(k, p)`` and the numbers of the ``k`` problems they belong to. Points where either is not
-        finite are stepped back from.
+        finite are stepped back from. A third value is what the memory looks at.
     x
         Starts, shape ``(l, p)``; where the value is not finite, that is where a problem ends.
     tolerance
-        A problem ends when every entry of its gradient is smaller than this: one number, or one
-        for each problem.
+        A problem ends when every entry of its gradient is smaller than this, or its size as the
+        memory has it: one number, or one for each problem.
     max_evaluations
         It also ends after this many evaluations.
     longest
@@ -242,7 +266,7 @@ def minimise(
 
 
 def _until_ended(
-    function: Callable[[Floats, NDArray[np.intp]], tuple[Floats, Floats]],
+    function: Function,
     ended: _State,
     memory: Memory,
     tolerance: Floats,
@@ -253,7 +277,7 @@ def _until_ended(
     now, known = ended, memory
     while True:
         going = (
-            ~(_largest(now.gradient) < tolerance[which])
+            ~(known.size(now.gradient, tolerance[which]) < tolerance[which])
             & (now.num_evaluations < max_evaluations)
             & ~now.stalled
         )
@@ -269,7 +293,7 @@ def _until_ended(
 
 
 def _advance(
-    function: Callable[[Floats, NDArray[np.intp]], tuple[Floats, Floats]],
+    function: Function,
     state: _State,
     memory: Memory,
     which: NDArray[np.intp],
@@ -278,7 +302,7 @@ def _advance(
     """Evaluate each problem once, and decide where to look next."""
     first = state.num_evaluations == 0
     trial = state.x + state.fraction[:, None] * state.direction
-    value, gradient = function(trial, which)
+    value, gradient, *told = function(trial, which)
     slope = state.slope
     allowed = state.value + ARMIJO * state.fraction * slope + ROUNDING * np.abs(state.value)
     finite = np.isfinite(value) & np.isfinite(gradient).all(axis=1)
@@ -292,12 +316,17 @@ def _advance(
         memory.learn(
             np.where(mask, trial - state.x, 0.0), np.where(mask, gradient - state.gradient, 0.0)
         )
+    if told:
+        memory.look(told[0], accepted)
+        foretold = state.fraction * (0.5 * state.fraction - 1.0) * slope
+        whole = accepted & ~first & ~state.cut & (state.fraction == 1.0)
+        memory.compare(state.value - value, foretold, ~accepted & ~first, whole)
     state.num_evaluations += 1
     if state.cut.any():
         state.reach = np.where(state.cut & (state.fraction == 1.0), 2.0, 1.0) * state.reach
     if all_accepted:
         state.x, state.value, state.gradient = trial, value, gradient
-        state.direction, state.cut = _shortened(memory.direction(gradient), longest, state.reach)
+        state.direction, state.cut = _shortened(memory, gradient, longest, state.reach)
         state.slope = _inner(state.direction, gradient)
         state.fraction = np.ones(len(which))
         return
@@ -314,7 +343,7 @@ def _advance(
     state.gradient = np.where(accepted[:, None], gradient, state.gradient)
     anew = accepted | forget
     if anew.any():
-        direction, cut = _shortened(memory.direction(state.gradient), longest, state.reach)
+        direction, cut = _shortened(memory, state.gradient, longest, state.reach)
         state.direction = np.where(anew[:, None], direction, state.direction)
         state.cut = np.where(anew, cut, state.cut)
         state.slope = _inner(state.direction, state.gradient)
@@ -330,7 +359,7 @@ def no_memory(num_problems: int, size: int, max_dense: int = _MAX_DENSE) -> Memo
     if size <= max_dense:
         return Dense(np.tile(np.eye(size), (num_problems, 1, 1)), count)
     shape = (num_problems, _PAIRS, size)
-    return _Limited(np.zeros(shape), np.zeros(shape), count)
+    return Limited(np.zeros(shape), np.zeros(shape), count)
 
 
 def _inner(one: Floats, other: Floats) -> Floats:
@@ -339,10 +368,6 @@ def _inner(one: Floats, other: Floats) -> Floats:
 
 def _times(matrices: Floats, vectors: Floats) -> Floats:
     return np.asarray((matrices @ vectors[..., None])[..., 0])
-
-
-def _largest(vectors: Floats) -> Floats:
-    return np.asarray(np.abs(vectors).max(axis=1))
 
 
 def _is_curved(curvature: Floats, of_step: Floats, of_change: Floats) -> Mask:
@@ -358,8 +383,11 @@ def _shorter_fraction(state: _State, value: Floats, slope: Floats) -> Floats:
     return np.clip(vertex, 0.1 * state.fraction, 0.5 * state.fraction)
 
 
-def _shortened(direction: Floats, longest: Floats, reach: Floats) -> tuple[Floats, Mask]:
+def _shortened(
+    memory: Memory, gradient: Floats, longest: Floats, reach: Floats
+) -> tuple[Floats, Mask]:
     """Return directions cut to so many times the longest step, and which were."""
-    farthest = np.abs(direction / longest).max(axis=1) / reach
+    direction = memory.direction(gradient)
+    farthest = memory.excess(direction, longest, reach)
     cut = np.asarray(farthest > 1.0)
     return direction / np.maximum(1.0, farthest)[:, None] if cut.any() else direction, cut

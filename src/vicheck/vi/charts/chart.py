@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.vi.families.family import Family
+from vicheck.vi.guided import Bowl
 
 __all__ = ["Chart"]
 
@@ -30,6 +31,9 @@ class Chart(abc.ABC):
     """How many of them, the first ones, move q without changing its shape."""
     is_corrected: ClassVar[bool] = False
     """Whether there is a `correction`."""
+
+    tells_curvature: ClassVar[bool] = False
+    """Whether there is a `curvature`."""
 
     @abc.abstractmethod
     def draws(self, steps: Floats, noise: Floats) -> Floats:
@@ -116,5 +120,20 @@ class Chart(abc.ABC):
         tuple
             The expectation minus the mean, shape ``(l,)``, and its derivative by the steps; far
             from the anchors it stays what it is on the way there.
+        """
+        raise NotImplementedError
+
+    def curvature(self, steps: Floats, coefficients: Floats) -> Bowl:
+        """Return the curvature of minus the ELBO some steps away.
+
+        Only where the chart `tells_curvature`, and its steps are in units of scales.
+
+        Parameters
+        ----------
+        steps
+            Steps from the anchors.
+        coefficients
+            Of the regression of gradients of ``-log_p`` at draws on their noise, shape
+            ``(l, d, d)``.
         """
         raise NotImplementedError

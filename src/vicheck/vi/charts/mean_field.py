@@ -13,6 +13,7 @@ from vicheck.vi.curvature import along, turned
 from vicheck.vi.families.family import Family
 from vicheck.vi.families.gaussian import LOG_2PI
 from vicheck.vi.families.mean_field import FARTHEST
+from vicheck.vi.guided import Bowl, bowl
 
 __all__ = ["MeanFieldChart"]
 
@@ -28,6 +29,7 @@ class MeanFieldChart(Chart):
     log_scale: Floats
     directions: Floats
     is_corrected: ClassVar[bool] = True
+    tells_curvature: ClassVar[bool] = True
 
     @property
     def step_dim(self) -> int:  # type: ignore[override]
@@ -110,3 +112,8 @@ class MeanFieldChart(Chart):
         weighted = along(excess, scale) * scale
         slope = np.where(np.abs(growth) < FARTHEST, weighted / _ROOT_2, 0.0)
         return 0.5 * weighted.sum(axis=1), np.concatenate([np.zeros_like(slope), slope], axis=1)
+
+    def curvature(self, steps: Floats, coefficients: Floats) -> Bowl:
+        growth = np.exp(steps[:, self.num_shifts :] / _ROOT_2)
+        scale = np.exp(self.log_scale) * growth
+        return bowl(coefficients * scale[:, None, :], growth)

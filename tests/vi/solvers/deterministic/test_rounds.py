@@ -89,7 +89,8 @@ def test_the_draws_are_doubled_once_to_see_that_q_stays_the_same(program):
     end = run(program, new(newton_steps=2))
     assert end.num_draws[0] == 2 * FEWEST
     np.testing.assert_allclose(end.former_mean[0], MEAN, rtol=1e-3)
-    np.testing.assert_allclose(end.former_sd[0], SD, rtol=1e-3)
+    # On the former draws the gradient had only to become small against their error.
+    np.testing.assert_allclose(end.former_sd[0], SD, rtol=0.01)
 
 
 def test_draws_where_a_fit_is_are_not_evaluated_again(program):

@@ -152,6 +152,8 @@ class Batch:
         zero = np.zeros((len(self.seeds), self.program.dim))
         # Newton steps with an estimated diagonal lead astray.
         first_steps = _FIRST_STEPS if self.kind.is_dense(self.program.dim) else 0
+        if self.rounds.begins_in_a_loop(num_draws):
+            first_steps = 0
         best = self._from_start(zero, first_steps, num_draws, trying)
         starts = [zero, *self._random_starts()] if not self._all_ended(best) else []
         for start in starts:

@@ -1,12 +1,14 @@
 """The optimisation of a round in one compiled loop, for many fits of a small model.
 
-It is the loop of `vicheck.vi.quasi_newton`, one fit after the other. Before it was compiled in one
-piece, which takes a third of its time away, `vsbc` of 1000 datasets of the eight schools took 2.4
-to 2.8 times the processor time without it. Compiling takes a second, so it is for many fits only.
+It is the loop of `vicheck.vi.quasi_newton`, one fit after the other, for families with correlations
+and for mean field before its draws tell the curvature (`compiled_guided` has that loop). `vsbc` of
+1000 datasets of the eight schools takes 2.7 times the processor time without it at full rank.
+Compiling takes half a second and more, so it is for many fits only.
 """
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -28,7 +30,7 @@ from vicheck.vi.families.family import Family
 from vicheck.vi.quasi_newton import ARMIJO, ROUNDING, SHORTEST, Dense, Memory, Minimum
 from vicheck.vi.solvers.deterministic.objective import Objective
 
-__all__ = ["CompiledLoop"]
+__all__ = ["CompiledLoop", "Counts", "Loop", "at", "shorter_fraction"]
 
 Floats = NDArray[np.float64]
 
@@ -43,21 +45,34 @@ _BLOCKS = 256
 over costs as much as a short round."""
 
 
-class CompiledLoop:
+class Loop(abc.ABC):
     """Does what `vicheck.vi.quasi_newton.minimise` does with an objective, from x = 0."""
 
     def __init__(self, density: Density) -> None:
         self.density = density
         self._code: Any = None
 
+    @property
+    @abc.abstractmethod
+    def code(self) -> Any:
+        """The compiled function."""
+
+    @abc.abstractmethod
+    def lanes(self, objective: Objective, tolerance: Floats, memory: Any) -> Any:
+        """Return what the round of each fit depends on beside its noise and data."""
+
+    @abc.abstractmethod
+    def minimum(self, *end: Any) -> Minimum:
+        """Return where fits end, from what the compiled function returns."""
+
+    @property
+    def is_worth_compiling(self) -> bool:
+        """Whether there are enough fits of a model that is small enough."""
+        return self.density.is_cheap and self.density.num_lanes >= _MANY
+
     def takes(self, objective: Objective, memory: Memory) -> bool:
         """Whether the loop can do this round, and is worth compiling."""
-        return (
-            self.density.is_cheap
-            and self.density.num_lanes >= _MANY
-            and objective.half.shape[1] <= _BLOCK * _MOST_BLOCKS
-            and isinstance(memory, Dense)
-        )
+        return self.is_worth_compiling and objective.half.shape[1] <= _BLOCK * _MOST_BLOCKS
 
     def __call__(
         self,
@@ -66,41 +81,26 @@ class CompiledLoop:
         tolerance: Floats,
         max_evaluations: int,
         longest: Floats,
-        memory: Dense,
+        memory: Any,
     ) -> Minimum:
         """Minimise the objective of each fit."""
-        lanes, (count, num_rows, _) = objective.lanes, objective.half.shape
-        anchor, directions = objective.chart.anchors_and_directions()
-        rounds = Lane(
-            anchor=anchor,
-            directions=directions,
-            excess=_excess(objective),
-            tolerance=tolerance,
-            inverse=memory.inverse,
-            num_pairs=memory.num_pairs,
-        )
+        count, num_rows, _ = objective.half.shape
+        rounds = self.lanes(objective, tolerance, memory)
         width = min(_LANES, _BLOCKS * _BLOCK // num_rows)
         parts = [
             self._end(rounds, objective, slice(start, start + width), max_evaluations, longest)
             for start in range(0, count, width)
         ]
         sizes = [min(width, count - start) for start in range(0, count, width)]
-        end = State(*(_joined(each, sizes) for each in zip(*parts, strict=True)))
+        end = self.minimum(*(_joined(each, sizes) for each in zip(*parts, strict=True)))
         evaluated = end.num_evaluations * 2 * num_rows
-        self.density.num_evaluations[lanes] += evaluated
+        self.density.num_evaluations[objective.lanes] += evaluated
         tally.count(gradients=evaluated.sum())
-        return Minimum(
-            end.x,
-            end.value,
-            end.gradient,
-            end.num_evaluations,
-            end.stalled,
-            Dense(end.inverse, end.num_pairs),
-        )
+        return end
 
     def _end(
-        self, rounds: Lane, objective: Objective, part: slice, max_evaluations: int, longest: Floats
-    ) -> State:
+        self, rounds: Any, objective: Objective, part: slice, max_evaluations: int, longest: Floats
+    ) -> Any:
         """Return where some of the fits end; JAX returns before the numbers are there."""
         check_interrupt()
         half, lanes = objective.half[part], objective.lanes[part]
@@ -113,9 +113,41 @@ class CompiledLoop:
         some = jax.tree.map(lambda leaf: leaf[part][room], rounds)
         args = (some, blocks, how_many, longest, *self.density.data_of(lanes[room]))
         if self._code is None:  # looked up once
-            self._code = _minimise_each.prepared(self.density.program, *args)  # type: ignore[attr-defined]
-        end: State = self._code(*args)
-        return end
+            self._code = self.code.prepared(self.density.program, *args)
+        return self._code(*args)
+
+
+class CompiledLoop(Loop):
+    """The loop of any fit whose inverse Hessian is kept as a matrix."""
+
+    @property
+    def code(self) -> Any:
+        return _minimise_each
+
+    def takes(self, objective: Objective, memory: Memory) -> bool:
+        return isinstance(memory, Dense) and super().takes(objective, memory)
+
+    def lanes(self, objective: Objective, tolerance: Floats, memory: Any) -> Lane:
+        anchor, directions = objective.chart.anchors_and_directions()
+        return Lane(
+            anchor=anchor,
+            directions=directions,
+            excess=_excess(objective),
+            tolerance=tolerance,
+            inverse=memory.inverse,
+            num_pairs=memory.num_pairs,
+        )
+
+    def minimum(self, *end: Any) -> Minimum:
+        state = State(*end)
+        return Minimum(
+            state.x,
+            state.value,
+            state.gradient,
+            state.num_evaluations,
+            state.stalled,
+            Dense(state.inverse, state.num_pairs),
+        )
 
 
 def _joined(parts: Sequence[Any], sizes: Sequence[int]) -> NDArray[Any]:
@@ -195,10 +227,10 @@ def _one_by_one(
     shared: Data,
 ) -> State:
     def of_lane(index: Any, states: State) -> State:
-        lane, its_own, start = _at(index, (lanes, own, states))
+        lane, its_own, start = at(index, (lanes, own, states))
 
         def block(number: Any) -> jax.Array:
-            half: jax.Array = _at(index * how_many.blocks + number, blocks)
+            half: jax.Array = at(index * how_many.blocks + number, blocks)
             return half
 
         objective = _objective(program, lane, block, how_many.blocks, shared | its_own)
@@ -209,7 +241,7 @@ def _one_by_one(
     return cast(State, lax.fori_loop(0, how_many.lanes, of_lane, _start(lanes)))
 
 
-def _at(index: Any, tree: Any) -> Any:
+def at(index: Any, tree: Any) -> Any:
     """Return one entry of arrays, of which no more is copied."""
     return jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(leaf, index, keepdims=False), tree)
 
@@ -284,7 +316,7 @@ def _minimise(
         accepted = finite & (value <= allowed)
         # Both ways to go on are computed and one is taken, by numbers: compiled branches would
         # copy the matrix, which takes longer for small problems than the objective.
-        shorter = _shorter_fraction(state, value, slope)
+        shorter = shorter_fraction(state.fraction, value - state.value, slope)
         forget = ~accepted & (shorter < SHORTEST)
         step = jnp.where(accepted, trial - state.x, 0.0)
         change = jnp.where(accepted & ~first, gradient - state.gradient, 0.0)
@@ -326,8 +358,8 @@ def _learnt(state: State, step: jax.Array, change: jax.Array) -> tuple[jax.Array
     return inverse, state.num_pairs + curved
 
 
-def _shorter_fraction(state: State, value: jax.Array, slope: jax.Array) -> jax.Array:
-    rise = (value - state.value - state.fraction * slope) / state.fraction**2
-    vertex = -0.5 * slope / rise
+def shorter_fraction(fraction: jax.Array, rise: jax.Array, slope: jax.Array) -> jax.Array:
+    """Return how much of a step to try next, after one by whose fraction the function rose."""
+    vertex = -0.5 * slope * fraction**2 / (rise - fraction * slope)
     vertex = jnp.where(jnp.isfinite(vertex), vertex, 0.0)
-    return jnp.clip(vertex, 0.1 * state.fraction, 0.5 * state.fraction)
+    return jnp.clip(vertex, 0.1 * fraction, 0.5 * fraction)

@@ -40,19 +40,20 @@ def make_noise(num_draws: int, dim: int, seeds: NDArray[np.int64]) -> Floats:
     return np.asarray(ndtri(noise, out=noise))
 
 
-def standardised(noise: Floats, pairs: bool = True) -> Floats:
+def standardised(noise: Floats, pairs: bool = True, per_coordinate: int = 2) -> Floats:
     """Return sets of normal numbers with unit second moments: exactly one for each coordinate.
 
-    When there are four times as many draws as coordinates, half of them mirrored, the moments of
-    ``pairs`` are made zero too. On such noise the optimum for a Gaussian posterior is found
-    exactly. Halves that are long enough are treated each for itself, so that here too a short set
-    is the beginning of a longer one.
+    When there are so many of them ``per_coordinate``, each to be mirrored, the moments of ``pairs``
+    are made zero too. On such noise the optimum for a Gaussian posterior is found exactly. Halves
+    that are long enough are treated each for itself, so that here too a short set is the beginning
+    of a longer one.
     """
     _, count, dim = noise.shape
-    exact = pairs and count >= 2 * dim
+    exact = pairs and count >= per_coordinate * dim
     half = count // 2
-    if 2 * half >= FEWEST and (half >= 2 * dim or not exact):
-        halves = (standardised(part, pairs) for part in np.split(noise, [half], axis=1))
+    if 2 * half >= FEWEST and (half >= per_coordinate * dim or not exact):
+        parts = np.split(noise, [half], axis=1)
+        halves = (standardised(part, pairs, per_coordinate) for part in parts)
         return np.concatenate(list(halves), axis=1)
     if not exact:
         return np.asarray(noise / np.sqrt(np.square(noise).mean(axis=1, keepdims=True)))

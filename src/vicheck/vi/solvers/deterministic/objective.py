@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vicheck.vi.charts.chart import Chart
 from vicheck.vi.density import Density, Lanes
+from vicheck.vi.guided import Bowl
 
 __all__ = ["Evaluated", "Objective"]
 
@@ -84,39 +85,72 @@ class Objective:
 
     def __call__(self, steps: Floats, which: NDArray[np.intp]) -> tuple[Floats, Floats]:
         """Return values, shape ``(k,)``, and gradients, shape ``(k, p)``, of some of the fits."""
+        value, gradient, _ = self._evaluated(steps, which)
+        return value, gradient
+
+    def with_curvature(self, steps: Floats, which: NDArray[np.intp]) -> tuple[Floats, Floats, Bowl]:
+        """Return the same, and the curvature that the gradients at the draws tell.
+
+        The noise has at least as many rows as entries, and exact second moments.
+        """
+        value, gradient, products = self._evaluated(steps, which, with_products=True)
+        chart = self.chart if len(which) == len(self.lanes) else self.chart.take(which)
+        # The second moments of the noise are those of independent entries.
+        return value, gradient, chart.curvature(steps, products / self.half.shape[1])
+
+    def _evaluated(
+        self, steps: Floats, which: NDArray[np.intp], with_products: bool = False
+    ) -> tuple[Floats, Floats, Any]:
+        """Return values, gradients and, if asked for, products of noise and gradients.
+
+        These are summed over the draws of half the noise; what is odd in the noise is enough.
+        """
+        products: Any = 0.0
         everyone = len(which) == len(self.lanes)
         chart = self.chart if everyone else self.chart.take(which)
         num_rows = self.half.shape[1]
         block = max(1, _TOGETHER // (2 * len(which) * self.half.shape[2]))
         if block >= num_rows:
             noise = self.noise if everyone else self.noise[which]
-            value, gradient = self._on(chart, steps, which, noise)
+            value, gradient, products = self._on(chart, steps, which, noise, with_products)
         else:
             value, gradient = np.zeros(len(which)), np.zeros_like(steps)
             for start in range(0, num_rows, block):
                 half = self.half[which, start : start + block]
                 noise = np.concatenate([half, -half], axis=1)
                 part = half.shape[1] / num_rows
-                of_block = self._on(chart, steps, which, noise)
+                of_block = self._on(chart, steps, which, noise, with_products)
                 value, gradient = value + part * of_block[0], gradient + part * of_block[1]
+                products = products + of_block[2]
         if self.excess is not None:
             excess = self.excess if everyone else self.excess[which]
             added, slope = chart.correction(steps, excess)
             value, gradient = value + added, gradient + slope
-        return value, gradient
+        return value, gradient, products
 
     def _on(
-        self, chart: Chart, steps: Floats, which: NDArray[np.intp], noise: Floats
-    ) -> tuple[Floats, Floats]:
+        self,
+        chart: Chart,
+        steps: Floats,
+        which: NDArray[np.intp],
+        noise: Floats,
+        with_products: bool,
+    ) -> tuple[Floats, Floats, Any]:
         """Return the same on some of the draws, without the correction for their number."""
+        products: Any = 0.0
 
         def evaluate(draws: Floats) -> tuple[Floats, Floats]:
             log_p, gradients = self._evaluate(steps, which, draws)
             if len(self.lanes) == 1 and draws.shape[1] == 2 * self.half.shape[1]:
                 self.latest = Evaluated(steps, self.half, log_p, gradients)
+            if with_products:
+                nonlocal products
+                count = noise.shape[1] // 2
+                odd = gradients[:, count:] - gradients[:, :count]
+                products = 0.5 * (np.swapaxes(noise[:, :count], 1, 2) @ odd)
             return log_p, gradients
 
-        return chart.objective(steps, noise, evaluate)
+        return *chart.objective(steps, noise, evaluate), products
 
     def _evaluate(
         self, steps: Floats, which: NDArray[np.intp], draws: Floats

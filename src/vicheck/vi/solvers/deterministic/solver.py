@@ -57,8 +57,8 @@ class Deterministic(Options):
     ) -> None:
         """Compile what `solve_many` needs for data of these shapes, what takes longest first."""
         density = Density(program, shared, own, len(seeds))
-        Rounds(density, kind, seeds).compile(self.first_draws(kind, program.dim))
-        density.compile()
+        if not Rounds(density, kind, seeds).compile(self.first_draws(kind, program.dim)):
+            density.compile()
 
     def solve_many(
         self, program: Program, kind: Kind, shared: Data, own: Data, seeds: NDArray[np.int64]
