@@ -94,7 +94,7 @@ def fit(
     >>> from vicheck.paper.models import EIGHT_SCHOOLS, eight_schools_noncentred
     >>> model = vicheck.from_numpyro(eight_schools_noncentred, **EIGHT_SCHOOLS)
     >>> vicheck.fit(model)
-    Fit(mean_field, 10 parameters, deterministic: CONVERGED, ELBO -31.51)
+    Fit(mean_field, 10 parameters, deterministic: CONVERGED, ELBO -31.52)
     """
     if not isinstance(model, Model):
         raise TypeError(

@@ -48,10 +48,10 @@ def program():
     return model.program.snapshot()
 
 
-def rounds_of(program, sharpness):
+def rounds_of(program, sharpness, kind=KIND):
     sharpness = np.asarray(sharpness, np.float64)
     density = Density(program, {}, {"sharpness": sharpness}, len(sharpness))
-    return Rounds(density, KIND, np.arange(len(sharpness)))
+    return Rounds(density, kind, np.arange(len(sharpness)))
 
 
 def run(program, progress, *, sharpness=None, most=np.inf, tolerance=1e-3, rounds=None):
@@ -175,12 +175,13 @@ def test_what_was_learnt_is_forgotten_when_a_fit_begins_anew(program):
 def test_a_round_that_used_up_its_evaluations_without_moving_is_stuck(
     program, monkeypatch, moved, stuck
 ):
-    rounds, limits = rounds_of(program, [1.0]), Limits(1e-3, 0.05, MAX_DRAWS)
-    begun = rounds.run(np.arange(1), new(), limits)
-    steps = np.full((1, 4), moved)
+    kind = kind_of("low_rank", 2, 1)  # which is not told its curvature
+    rounds, limits = rounds_of(program, [1.0], kind), Limits(1e-3, 0.05, MAX_DRAWS)
+    begun = rounds.run(np.arange(1), begin(kind, np.zeros((1, 2)), FEWEST), limits)
+    steps = np.full((1, 6), moved)
     steep = Minimum(
-        steps, np.ones(1), np.full((1, 4), 100.0), np.array([40]), np.zeros(1, bool),
-        no_memory(1, 4),
+        steps, np.ones(1), np.full((1, 6), 100.0), np.array([40]), np.zeros(1, bool),
+        no_memory(1, 6),
     )  # fmt: skip
     monkeypatch.setattr(rounds, "_optimise", lambda *_: steep)
     after = rounds.run(np.arange(1), begun._replace(code=np.array([RUNNING])), limits)
