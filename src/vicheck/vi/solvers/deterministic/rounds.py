@@ -43,6 +43,9 @@ Floats = NDArray[np.float64]
 _CAUTIOUS = 0.5
 """Scale of a start, in those of its curvature, where that is told at each step: to grow is easier
 than to be far out where the density is very steep."""
+_WIDEST = 1.0
+"""Widest scale of a start from which no Newton step was taken, before it is made smaller: the
+logarithm of a scale may seem flat there, and a density of e to the ten is beyond all curvature."""
 _NARROWING = 100.0
 """Factor by which a second derivative may grow in a Newton step to where such a fit begins."""
 _LOOSE = 0.1
@@ -243,7 +246,7 @@ class Rounds:
             assert isinstance(end.memory, Guided | Ended)
             return np.diagonal(end.memory.hessian, axis1=1, axis2=2), np.isfinite(end.value)
 
-        precisions = np.maximum(np.abs(precisions_by_draws(told, z)), FLATTEST)
+        precisions = np.maximum(np.abs(precisions_by_draws(told, z)), _WIDEST**-2.0)
         shrink = now.shrink[new, None] * _CAUTIOUS
         q = self._around(z, precisions / np.square(shrink))
         now = jax.tree.map(np.array, now)
