@@ -9,7 +9,7 @@ from jax.scipy.stats import norm
 import vicheck
 from vicheck.model import double_precision
 from vicheck.runtime.compiling import is_large
-from vicheck.vi.curvature import FLATTEST, climb, climb_to_mode
+from vicheck.vi.curvature import FLATTEST, climb, climb_to_mode, precisions_by_draws
 from vicheck.vi.density import Density
 
 SMALL, LARGE = 100, 1100  # rows; three covariates and an outcome each
@@ -310,3 +310,47 @@ def test_the_estimated_diagonal_of_a_correlated_density():
     ratio = found.precisions / np.diag(exact)
     assert np.median(ratio) == pytest.approx(1.0, abs=0.3)
     np.testing.assert_allclose(found.directions, 1.0 / np.sqrt(found.precisions))
+
+
+def test_a_step_into_the_neck_of_a_funnel_is_not_taken():
+    """From its middle a Newton step leads far down, where everything is narrow."""
+
+    def funnel(z):
+        narrow = jnp.exp(-2.0 * z[0]) * (z[1:] ** 2).sum()
+        return -0.5 * (z[0] / 5.0) ** 2 - 5.0 * z[0] - 0.5 * narrow
+
+    model = vicheck.from_log_density(funnel, np.zeros(11))
+    density = Density(model.program, model.data, {})
+    start = np.array([[3.0] + 10 * [0.1]])
+    _, before = climb(density, ONE, start, 0, FLATTEST)
+    free, narrow = climb(density, ONE, start, 1, FLATTEST)
+    growth = (narrow.precisions / before.precisions).max()
+    assert growth > 100.0
+    held, kept = climb(density, ONE, start, 1, FLATTEST, True, 0.9 * growth)
+    np.testing.assert_array_equal(held, start)
+    np.testing.assert_array_equal(kept.precisions, before.precisions)
+    taken, _ = climb(density, ONE, start, 1, FLATTEST, True, 1.1 * growth)
+    np.testing.assert_array_equal(taken, free)
+
+
+@pytest.mark.parametrize("exponent", [-6, 0, 6])
+def test_draws_nearby_tell_the_precisions_in_any_units(exponent):
+    sd = 10.0**exponent * np.array([1.0, 1e-3, 50.0])
+    tried = []
+
+    def told(lengths, which):
+        tried.append(len(which))
+        # Beyond a few sds nothing is finite, as for a density with an edge.
+        return (lengths / sd) ** 2, (lengths < 3.0 * sd).all(axis=1)
+
+    z = np.zeros((2, 3))
+    np.testing.assert_allclose(precisions_by_draws(told, z), np.tile(sd**-2.0, (2, 1)))
+    assert len(tried) <= 4
+
+
+def test_draws_tell_nothing_where_nothing_is_finite():
+    precisions = precisions_by_draws(
+        lambda lengths, _: (np.full_like(lengths, np.nan), np.zeros(len(lengths), bool)),
+        np.zeros((1, 2)),
+    )
+    np.testing.assert_array_equal(precisions, 0.0)

@@ -143,3 +143,24 @@ def test_batches_end_where_they_do_on_the_host(program, monkeypatch):
     host = solve()
     assert compiled.status == host.status
     assert (np.abs(compiled.q.loc - host.q.loc) / np.exp(host.q.log_scale)).max() < 5e-3
+
+
+def test_a_scale_that_seems_flat_where_fits_begin_is_no_reason_to_begin_wide():
+    """At zero the logarithm of a scale has no curvature; 20 sds below it nothing is finite."""
+
+    def groups(z, data):
+        spread = jnp.exp(z[0])
+        of_groups = -0.5 * ((z[2:] - z[1]) ** 2).sum() / spread**2 - 4.0 * z[0]
+        outcome = -0.5 * ((data["y"] - z[2:]) ** 2).sum() / 25.0
+        return of_groups + outcome - 0.5 * ((z[1] - 100.0) / 50.0) ** 2 - 0.5 * (z[0] / 3.0) ** 2
+
+    rng = np.random.default_rng(0)
+    y = 150.0 + 30.0 * rng.normal(size=(FITS, 4))
+    model = vicheck.from_log_density(groups, np.zeros(6), data={"y": y[0]})
+    kind = kind_of("mean_field", 6, None)
+    end = Batch(
+        Options(), model.program.snapshot(), kind, {}, {"y": y}, np.arange(FITS), silent
+    ).solve()
+    assert {status.name for status in end.status} == {"CONVERGED"}
+    assert end.num_evaluations.mean() < 4000
+    assert np.abs(end.q.loc[:, 2:] - y).max() < 20.0
