@@ -69,10 +69,9 @@ _LEAST_PRECISION = 0.1
 """Curvature, in units of q's own precisions, below which the density counts as flat."""
 _AGREEING = 3.0
 """Factor up to which the curvature and q's scales agree."""
-_ROUNDS, _PATIENCE = 12, 8
-"""Rounds before the curvature is computed again, and how often that may happen."""
-_ROUNDS_GUIDED, _PATIENCE_GUIDED = 2, 4
-"""Where it is always known."""
+_ROUNDS, _PATIENCE, _ROUNDS_GUIDED, _PATIENCE_GUIDED = 12, 8, 2, 4
+"""Rounds before the curvature is computed again, and how often that may happen; fewer where it is
+always known."""
 
 
 def _tolerances(now: Progress, limits: Limits, guided: bool) -> Floats:
@@ -84,7 +83,7 @@ def _tolerances(now: Progress, limits: Limits, guided: bool) -> Floats:
     """
     last = (now.error < limits.sampling_tolerance) | (2 * now.num_draws > limits.max_draws)
     last |= now.num_retries > 0
-    coarse = max(limits.tolerance, _COARSE * limits.sampling_tolerance)
+    coarse = max(limits.tolerance, min(_LOOSE, _COARSE * limits.sampling_tolerance))
     tolerance = np.where(last, limits.tolerance, coarse)
     return tolerance if guided else np.where(now.code == NEW, _LOOSE, tolerance)
 
@@ -346,8 +345,7 @@ class Rounds:
         largest = np.maximum(np.abs(mean).max(axis=1), sd.max(axis=1))
         first_size = np.where(now.num_rounds == 0, 1.0 + largest, now.first_size)
         unmoved = ~flat & (farthest < _UNMOVED)
-        rounds, patience = _ROUNDS, _PATIENCE
-        num_rounds, ended = now.num_rounds + 1, done
+        rounds, patience, num_rounds, ended = _ROUNDS, _PATIENCE, now.num_rounds + 1, done
         if guided:  # what counts is rounds on the way to the optimum on some draws
             rounds, patience = _ROUNDS_GUIDED, _PATIENCE_GUIDED
             num_rounds, ended = np.where(settled, 0, num_rounds), settled
