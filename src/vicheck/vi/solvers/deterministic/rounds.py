@@ -111,8 +111,8 @@ def _placed(now: Progress, chart: Chart) -> Progress:
 
 def _tells_curvature(kind: Kind, dim: int) -> bool:
     """Whether charts of a family tell the curvature, and its matrices can be factored."""
-    one = begin(kind, np.zeros((1, dim)), 1).q.chart(np.ones((1, dim)))
-    return kind.is_dense(dim) and one.tells_curvature
+    one = begin(kind, np.zeros((1, dim)), 1).q if takes_directions(kind, dim) else None
+    return one is not None and one.chart(np.ones((1, dim))).tells_curvature
 
 
 class Limits(NamedTuple):
